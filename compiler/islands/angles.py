@@ -16,7 +16,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.compiler.islands.functions import bound, number
+from int8tune.compiler.islands.functions import bound, polynomial
 from int8tune.schedules.written.rows import share
 from int8tune.schedules.written.signature import flat_argument
 
@@ -47,10 +47,7 @@ def write_angles(function: str, length: int, threads: int) -> Any:
             at = T.Bind(T.min(index * PART, length - part))
             with T.If(_largest(values, at, part) < LARGE):
                 with T.Then():
-                    _each(
-                        part,
-                        lambda place: T.buffer_store(out, _angle(values[at + place], AHEAD[function]), [at + place]),
-                    )
+                    _each(part, lambda place: store(at + place, _angle(values[at + place], AHEAD[function])))
                 with T.Else(), T.serial(0, part) as place:
                     store(at + place, getattr(tirx, function)(values[at + place]))
 
@@ -108,15 +105,9 @@ def _of_quarter(r: Any, quarter: Any) -> Any:
     """The sine of r and so many quarters of a turn."""
     one, two, none = (tirx.const(value, "int32") for value in (1, 2, 0))
     square = r * r
-    value = tirx.Select(tirx.bitwise_and(quarter, one) == none, r * _series(square, SINE), _series(square, COSINE))
+    sine, cosine = r * polynomial(square, SINE), polynomial(square, COSINE)
+    value = tirx.Select(tirx.bitwise_and(quarter, one) == none, sine, cosine)
     return tirx.Select(tirx.bitwise_and(quarter, two) == none, value, -value)
-
-
-def _series(x: Any, coefficients: tuple[float, ...]) -> Any:
-    total = number(coefficients[0])
-    for coefficient in coefficients[1:]:
-        total = total * x + number(coefficient)
-    return total
 
 
 def _wide(value: float) -> Any:

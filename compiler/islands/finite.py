@@ -10,19 +10,16 @@ import math
 from typing import Any
 
 from tvm import relax
-from tvm.ir import GenericConst
 from tvm.ir.transform import module_pass
 from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from int8tune.compiler.islands.expressions import is_written, name_of, number_of, rewritten
 
 
 @module_pass(opt_level=0, name="DropFiniteChecks")  # type: ignore[untyped-decorator]
 def drop_finite_checks(module: Any, _context: Any) -> Any:
     """Take numbers between bounds as they are, without asking of each whether it is finite."""
-    changed = _Dropping(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            changed.builder_.update_func(variable, changed.visit_expr(function))
-    return changed.builder_.get()
+    return rewritten(module, _Dropping)
 
 
 @mutator
@@ -51,16 +48,6 @@ class _Dropping(PyExprMutator):  # type: ignore[misc]
         return self.lookup_binding(value) if isinstance(value, relax.Var) else value
 
 
-def name_of(expression: Any) -> str:
-    """What an operator is called; of a kernel that the importer wrote, by which the bounds of a Clip are, its name."""
-    if is_written(expression):
-        return str(expression.args[0].name_hint).rstrip("0123456789")
-    return str(getattr(getattr(expression, "op", None), "name", ""))
-
-
-def is_written(expression: Any) -> bool:
-    return str(getattr(getattr(expression, "op", None), "name", "")) == "relax.call_tir"
-
-
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, GenericConst) and value.ty.ndim == 0 and math.isfinite(float(value.value.numpy()))
+    number = number_of(value)
+    return number is not None and math.isfinite(number)

@@ -16,6 +16,8 @@ from tvm.ir import GenericConst
 from tvm.ir.transform import module_pass
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from int8tune.compiler.islands.expressions import rewritten
+
 Array = npt.NDArray[Any]
 Fold = Callable[[Any, Sequence[Array]], Array | None]
 """What a call makes of its constants; None leaves it to TVM."""
@@ -57,11 +59,7 @@ FOLDS: dict[str, Fold] = {
 @module_pass(opt_level=0, name="FoldByNumpy")  # type: ignore[untyped-decorator]
 def fold_by_numpy(module: Any, _context: Any) -> Any:
     """Put constants in the place of what is made of constants alone."""
-    changed = _Folding(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            changed.builder_.update_func(variable, changed.visit_expr(function))
-    return changed.builder_.get()
+    return rewritten(module, _Folding)
 
 
 @mutator

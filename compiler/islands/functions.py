@@ -104,7 +104,7 @@ def _remainder(x: Any, n: Any) -> Any:
 
 def _series(r: Any) -> Any:
     """e^r within half of log 2."""
-    return bound(r, lambda r: _polynomial(r, (*_EXP, 1.0, 1.0)))
+    return bound(r, lambda r: polynomial(r, (*_EXP, 1.0, 1.0)))
 
 
 def _power_of_two(shifted: Any) -> Any:
@@ -136,7 +136,7 @@ def _logarithm_of_normal(x: Any, moved: Any) -> Any:
     rest = tirx.reinterpret("float32", bits - (whole << tirx.const(23, "int32"))) - number(1.0)
 
     def added(r: Any, n: Any) -> Any:
-        small = _polynomial(r, _LOG) * r * r * r + n * number(-2.12194440e-4) - number(0.5) * r * r
+        small = polynomial(r, _LOG) * r * r * r + n * number(-2.12194440e-4) - number(0.5) * r * r
         return r + small + n * number(0.693359375)
 
     return bound(rest, lambda r: bound(whole.astype("float32") - moved, lambda n: added(r, n)))
@@ -149,8 +149,8 @@ def error_function(value: Any) -> Any:
 def _error_function(x: Any) -> Any:
     """A polynomial near 0, else 1 without a power of e."""
     magnitude, square = tirx.abs(x), x * x
-    near = _polynomial(square, _ERF_NEAR) * x + x
-    far = number(1.0) - power_of_most_one(_polynomial(magnitude, _ERF_FAR) * magnitude - magnitude)
+    near = polynomial(square, _ERF_NEAR) * x + x
+    far = number(1.0) - power_of_most_one(polynomial(magnitude, _ERF_FAR) * magnitude - magnitude)
     return tirx.Select(magnitude > number(0.921875), _signed(far, x), near)
 
 
@@ -168,7 +168,7 @@ def _hyperbolic_tangent(x: Any) -> Any:
     clipped = tirx.Select(x > most, most, tirx.Select(x < -most, -most, x))
 
     def quotient(at: Any) -> Any:
-        return bound(at * at, lambda s: at * _polynomial(s, _TANH_ABOVE) / _polynomial(s, _TANH_BELOW))
+        return bound(at * at, lambda s: at * polynomial(s, _TANH_ABOVE) / polynomial(s, _TANH_BELOW))
 
     return bound(clipped, quotient)
 
@@ -210,7 +210,8 @@ def sigmoid(value: Any) -> Any:
     return bound(value, lambda x: number(1.0) / (exponential(-x) + number(1.0)))
 
 
-def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """The coefficient of the highest power is the first."""
     total = number(coefficients[0])
     for coefficient in coefficients[1:]:
         total = total * x + number(coefficient)

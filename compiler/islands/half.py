@@ -8,6 +8,7 @@ from tvm import relax
 from tvm.ir.transform import module_pass
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from int8tune.compiler.islands.expressions import rewritten
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
 
 _MOVING = ("relax.take", "relax.gather_elements", "relax.gather_nd", "relax.max", "relax.min")
@@ -17,18 +18,14 @@ _WIDENED = {
     *("relax.nn.batch_norm", "relax.nn.conv3d", "relax.nn.conv1d_transpose", "relax.nn.conv3d_transpose"),
     *("relax.nn.avg_pool1d", "relax.nn.avg_pool2d", "relax.nn.avg_pool3d", "relax.nn.adaptive_avg_pool2d"),
     *("relax.std", "relax.prod", "relax.cumsum", "relax.einsum"),
-    *("relax.rsqrt", "relax.sin", "relax.cos", "relax.tan", "relax.sinh", "relax.cosh"),
+    *("relax.rsqrt", "relax.tan", "relax.sinh", "relax.cosh"),
 }
 
 
 @module_pass(opt_level=0, name="WidenHalf")  # type: ignore[untyped-decorator]
 def widen_half(module: Any, _context: Any) -> Any:
     """Compute in binary32 what would add up rounding errors of binary16: each result is rounded once."""
-    changed = _Widening(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            changed.builder_.update_func(variable, changed.visit_expr(function))
-    return changed.builder_.get()
+    return rewritten(module, _Widening)
 
 
 @mutator

@@ -6,16 +6,14 @@ other. Sums and means of squares, which it makes of squares in memory. Numbers a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tvm import relax, te, tirx
-from tvm.ir import GenericConst
+from tvm import relax, tirx
 from tvm.ir.transform import module_pass
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from int8tune.compiler.islands import functions, rows
-from int8tune.compiler.islands.finite import is_written, name_of
+from int8tune.compiler.islands.expressions import is_written, name_of, number_of, of_each, rewritten
 from int8tune.compiler.islands.functions import number
 
 LOGARITHM, TANGENT, INTEGER = "log_of_one_and_power", "tanh_of_softplus", "integer"
@@ -25,11 +23,7 @@ LEAST_INTEGER = -(2.0**31)
 @module_pass(opt_level=0, name="JoinParts")  # type: ignore[untyped-decorator]
 def join_parts(module: Any, _context: Any) -> Any:
     """Compute at once what has been written out in parts."""
-    changed = _Joining(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            changed.builder_.update_func(variable, changed.visit_expr(function))
-    return changed.builder_.get()
+    return rewritten(module, _Joining)
 
 
 @mutator
@@ -39,21 +33,14 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
         found = None
         match name_of(made):
             case "relax.log" if (exponent := self._exponent(made.args[0])) is not None:
-                found = self._written(LOGARITHM, functions.softplus, exponent)
+                found = of_each(self.builder_, functions.softplus, exponent, LOGARITHM)
             case "relax.tanh" if (value := self._of_softplus(made.args[0])) is not None:
-                found = self._written(TANGENT, functions.tangent_of_softplus, value)
+                found = of_each(self.builder_, functions.tangent_of_softplus, value, TANGENT)
             case "relax.sum" | "relax.mean" if (value := self._squared(made.args[0])) is not None:
                 found = rows.of_squares(self.builder_, made, value)
             case "relax.astype" if (value := self._wrapped(made)) is not None:
-                found = self._written(INTEGER, _integer, value)
+                found = of_each(self.builder_, _integer, value, INTEGER)
         return made if found is None else found
-
-    def _written(self, name: str, function: Callable[[Any], Any], value: Any) -> Any:
-        return self.builder_.call_te(
-            lambda values: te.compute(values.shape, lambda *at: function(values[at]), name=name),
-            value,
-            primfunc_name_hint=name,
-        )
 
     def _squared(self, value: Any) -> Any | None:
         """x of x * x or x^2, in binary32."""
@@ -61,7 +48,7 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
         if one is not None and one.same_as(other):
             return one
         base, exponent = self._arguments("relax.power", value) or (None, None)
-        return base if exponent is not None and _is(exponent, 2.0) else None
+        return base if exponent is not None and number_of(exponent) == 2.0 else None
 
     def _wrapped(self, call: Any) -> Any | None:
         """x in binary32 of an int32 that the importer made of it: its whole part's remainder by 2^32, with a sign."""
@@ -75,7 +62,9 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
             (self._arguments("relax.subtract", lowered), remainder, 2.0**32),
             (divided, divided[0] if divided else None, 2.0**32),
         )
-        if not all(found and found[0].same_as(value) and _is(found[1], number) for found, value, number in parts):
+        if not all(
+            found and found[0].same_as(value) and number_of(found[1]) == number for found, value, number in parts
+        ):
             return None
         whole = divided[0]
         values = self._arguments("relax.astype", whole) if whole.ty.dtype.dtype == "int64" else []
@@ -86,7 +75,7 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
         refused, zero, finite = self._arguments("relax.where", value) or (None, None, None)
         for checked in self._arguments("relax.logical_not", refused):
             for x in self._arguments("relax.isfinite", checked):
-                if x.same_as(finite) and _is(zero, 0.0):
+                if x.same_as(finite) and number_of(zero) == 0.0:
                     return x
         return value
 
@@ -95,7 +84,7 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
         terms = self._arguments("relax.add", value)
         powers = [self._arguments("relax.exp", term) for term in terms]
         for other, power in zip(terms[::-1], powers, strict=True):
-            if power and _is(other, 1.0) and power[0].ty.dtype.dtype == "float32":
+            if power and number_of(other) == 1.0 and power[0].ty.dtype.dtype == "float32":
                 return power[0]
         return None
 
@@ -106,7 +95,7 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
         terms = self._arguments("relax.add", value)
         for larger, rest in (terms, terms[::-1]) if terms else ():
             bounded, logarithm = self._arguments("relax.maximum", larger), self._arguments(LOGARITHM, rest)
-            if not bounded or not logarithm or not _is(bounded[1], 0.0):
+            if not bounded or not logarithm or number_of(bounded[1]) != 0.0:
                 continue
             for negated in self._arguments("relax.negative", logarithm[0]):
                 if any(magnitude.same_as(bounded[0]) for magnitude in self._arguments("relax.abs", negated)):
@@ -126,7 +115,3 @@ def _integer(value: Any) -> Any:
     least = number(LEAST_INTEGER)
     has_one = tirx.all(value >= least, value < -least)
     return tirx.Select(has_one, value, least).astype("int32")
-
-
-def _is(value: Any, number: float) -> bool:
-    return isinstance(value, GenericConst) and value.ty.ndim == 0 and float(value.value.numpy()) == number

@@ -12,6 +12,7 @@ from tvm.ir import GenericConst
 from tvm.target.codegen import llvm_cpu_has_features
 
 from int8tune.compiler.islands import angles, convolutions, functions, products, resizing, rows
+from int8tune.compiler.islands.expressions import number_of, of_each
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.rows import call_written, threads_for
 from int8tune.compiler.operator_kernels.transposition import is_copy, write_transpose
@@ -67,11 +68,7 @@ def _elementwise(function: Callable[[Any], Any]) -> Legalize:
         if data.ty.dtype.dtype != "float32":
             return _default(str(call.op.name))(builder, call)
         name = str(call.op.name).rpartition(".")[2]
-        return builder.call_te(
-            lambda values: te.compute(values.shape, lambda *at: function(values[at]), name=name),
-            data,
-            primfunc_name_hint=name,
-        )
+        return of_each(builder, function, data, name)
 
     return legalize
 
@@ -109,24 +106,23 @@ def _multiply(builder: Any, call: Any) -> Any:
 def _power(builder: Any, call: Any) -> Any:
     """Squares and cubes are products, as in ONNX Runtime, halves and three fourths (LRN's) roots; others are TVM's."""
     base, exponent = call.args
-    is_known = isinstance(exponent, GenericConst) and exponent.ty.ndim == 0 and base.ty.dtype.dtype == "float32"
+    known, is_single = number_of(exponent), base.ty.dtype.dtype == "float32"
 
     def product(one: Any, other: Any) -> Any:
         return builder.emit(_multiply(builder, relax.op.multiply(one, other)))
 
     def root(value: Any) -> Any:
-        return builder.emit(_elementwise(functions.power_of_half)(builder, relax.op.sqrt(value)))
+        return builder.emit(of_each(builder, functions.power_of_half, value, "sqrt"))
 
-    match float(exponent.value.numpy()) if is_known else None:
-        case known if known == SQUARE:
-            return product(base, base)
-        case known if known == CUBE:
-            return product(product(base, base), base)
-        case known if known == ROOT:
-            return root(base)
-        case known if known == THREE_FOURTHS:
-            half = root(base)
-            return product(half, root(half))
+    if known == CUBE:
+        return product(product(base, base), base)
+    if known == SQUARE and is_single:
+        return product(base, base)
+    if known == ROOT and is_single:
+        return root(base)
+    if known == THREE_FOURTHS and is_single:
+        half = root(base)
+        return product(half, root(half))
     return _default("relax.power")(builder, call)
 
 
@@ -138,9 +134,8 @@ def _fuses_products() -> bool:
 
 def _scalar(value: Any) -> Any:
     """A constant of no axes as a number of the code, others as they are."""
-    if isinstance(value, GenericConst) and value.ty.ndim == 0:
-        return number(float(value.value.numpy()))
-    return value
+    known = number_of(value)
+    return value if known is None else number(known)
 
 
 def _default(operator: str) -> Legalize:

@@ -205,9 +205,7 @@ def variance(builder: Any, call: Any, default: Legalize) -> Any:
 
 
 def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
-    axes = call.attrs.axis
-    rank = len(call.args[0].ty.shape)
-    rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
+    rows, length = _reduced_rows(call)
     if not length:
         return default(builder, call)
     return _total(builder, call, (rows, length), is_mean, lambda value: value)
@@ -215,11 +213,11 @@ def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
 
 def of_squares(builder: Any, call: Any, data: Any) -> Any | None:
     """A sum or a mean of the squares of the last axes' values, of a call that has the squares; None of other axes."""
-    axes, rank, is_mean = call.attrs.axis, len(data.ty.shape), call.op.name == "relax.mean"
-    rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
+    rows, length = _reduced_rows(call)
     if not length:
         return None
-    like = (relax.op.mean if is_mean else relax.op.sum)(data, axes, call.attrs.keepdims)
+    is_mean = call.op.name == "relax.mean"
+    like = (relax.op.mean if is_mean else relax.op.sum)(data, call.attrs.axis, call.attrs.keepdims)
     return _total(
         builder,
         builder.normalize(like),
@@ -243,8 +241,7 @@ def _total(builder: Any, call: Any, size: tuple[int, int], is_mean: bool, made: 
 
 def extremum(builder: Any, call: Any, reduction: Reduction) -> Any | None:
     """The greatest or least along the last axes; None where they are others."""
-    axes, rank = call.attrs.axis, len(call.args[0].ty.shape)
-    rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
+    rows, length = _reduced_rows(call)
     if length < LANES:
         return None
 
@@ -252,6 +249,12 @@ def extremum(builder: Any, call: Any, reduction: Reduction) -> Any | None:
         return reduced(lambda r, k: data[r, k], rows, length, reduction, "extremum")
 
     return _on_rows(builder, call, found, rows, length, str(call.op.name).rpartition(".")[2])
+
+
+def _reduced_rows(call: Any) -> tuple[int, int]:
+    """`_rows` of a reduction, which is of all axes where it names none."""
+    axes = call.attrs.axis
+    return _rows(call, range(len(call.args[0].ty.shape)) if axes is None else [int(axis) for axis in axes])
 
 
 def _rows(call: Any, axes: Sequence[int]) -> tuple[int, int]:

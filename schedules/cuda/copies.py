@@ -190,20 +190,27 @@ class WeightCopies:
         self.shared = shared
         self.thread = thread
 
+    @property
+    def step_bytes(self) -> int:
+        return self.form.block_channels * self.form.block_depth
+
+    def places(self, channel_tile: Any, step: Any, stage: Any) -> tuple[Any, Any]:
+        """Where a step's weights of a tile begin in memory, and where they are to begin in shared memory."""
+        form = self.form
+        to = stage * form.stage_bytes + form.block_rows * form.block_depth
+        return (channel_tile * form.steps + step) * self.step_bytes, to
+
     def copy(self, channel_tile: Any, step: Any, stage: Any) -> None:
         """Begin to copy a step's weights of a tile into a stage."""
-        form = self.form
-        step_bytes = form.block_channels * form.block_depth
-        chunks = step_bytes // CHUNK_BYTES
-        source = T.Bind((channel_tile * form.steps + step) * step_bytes)
-        to = T.Bind(stage * form.stage_bytes + form.block_rows * form.block_depth)
+        chunks = self.step_bytes // CHUNK_BYTES
+        source, to = map(T.Bind, self.places(channel_tile, step, stage))
 
         def one(first: Any) -> None:
             at = T.Bind((first + self.thread) * CHUNK_BYTES)
             addresses = (T.address_of(self.shared[to + at]), T.address_of(self.weight[source + at]))
             self.instructions.copy(*addresses, CHUNK_BYTES, T.bool(True))
 
-        threads = form.copying_threads
+        threads = self.form.copying_threads
         if chunks >= threads:
             with T.unroll(0, chunks // threads) as turn:
                 one(turn * threads)
@@ -212,26 +219,20 @@ class WeightCopies:
                 one(chunks - rest)
 
 
-class BulkWeightCopies:
-    """Weights by one copy of all bytes of a step, which one thread begins, and for which a stage's barrier waits."""
+class BulkWeightCopies(WeightCopies):
+    """The same by one copy of all bytes of a step, which one thread begins, and for which a stage's barrier waits."""
 
     def __init__(
         self, form: GemmForm, instructions: Instructions, weight: Any, shared: Any, thread: Any, barrier: Barrier
     ) -> None:
-        self.form = form
-        self.instructions = instructions
-        self.weight = weight
-        self.shared = shared
-        self.thread = thread
+        super().__init__(form, instructions, weight, shared, thread)
         self.barrier = barrier
 
     def copy(self, channel_tile: Any, step: Any, stage: Any) -> None:
         """Begin to copy a step's weights of a tile into a stage."""
-        form = self.form
-        step_bytes = form.block_channels * form.block_depth
+        size = self.step_bytes
         with T.If(self.thread == 0), T.Then():
-            self.instructions.expect(self.barrier(stage), step_bytes)
-            to = stage * form.stage_bytes + form.block_rows * form.block_depth
-            source = (channel_tile * form.steps + step) * step_bytes
+            self.instructions.expect(self.barrier(stage), size)
+            source, to = self.places(channel_tile, step, stage)
             addresses = (T.address_of(self.shared[to]), T.address_of(self.weight[source]))
-            self.instructions.copy_bytes(*addresses, step_bytes, self.barrier(stage))
+            self.instructions.copy_bytes(*addresses, size, self.barrier(stage))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from int8tune.schedules.cuda.channel_order import WARP_CHANNELS
-from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, GROUP_ROWS, WARP_ROWS, GemmForm, gemm_form
+from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_ROWS, GemmForm, gemm_form
 from int8tune.schedules.gpus import (
     GROUP,
     MOST_BLOCKS_BESIDE,
@@ -193,8 +193,7 @@ def _roles_fit(form: GemmForm) -> bool:
 def _clusters_fit(form: GemmForm) -> bool:
     if not form.is_joined:
         return True
-    is_even = form.block_rows * form.block_channels % (ADDED_CHANNELS * form.splits) == 0
-    return 1 < form.splits <= MOST_OF_A_CLUSTER and is_even
+    return 1 < form.splits <= MOST_OF_A_CLUSTER and form.block_rows % form.splits == 0
 
 
 def _splits_help(gpu: Gpu) -> Callable[[GemmForm], bool]:
