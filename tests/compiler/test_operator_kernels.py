@@ -212,3 +212,28 @@ def assert_every_product_exact(target: Target) -> None:
     with tempfile.TemporaryDirectory() as folder:
         arrays = {name: every.reshape(graph.values[name].shape) for name in graph.inputs}
         assert_exact(graph, target, arrays, Path(folder))
+
+
+def test_every_word_shifted(native: Target) -> None:
+    assert_every_shift_exact(native)
+
+
+def assert_every_shift_exact(target: Target) -> None:
+    """Every value of 16 bits, divided by some powers of two: drawn scales are rarely such ones."""
+    one, shape = 2.0**-4, (256, 256)
+    drawn = []
+    for bits, operation in itertools.product((1, 2, 7, 15), ("add", "subtract")):
+        scales = (one / 2**bits, one, one)
+        *inputs, output = (
+            Value(name, shape, "s16", Quantization(np.array([scale], np.float32), np.array([0])))
+            for name, scale in zip(("in0", "in1", "out"), scales, strict=True)
+        )
+        attributes = {"operation": operation, "powers": True}
+        names = tuple(value.name for value in inputs)
+        made = Operator(Kind.WORD_ARITHMETIC, ("made",), "", names, ("out",), "fixed", None, attributes)
+        drawn.append(Drawn(made, tuple(inputs), output))
+    graph = graph_of(drawn)
+    every = np.arange(1 << 16).astype(np.uint16).view(np.int16).reshape(shape)
+    arrays = {name: every if index % 2 == 0 else np.zeros_like(every) for index, name in enumerate(graph.inputs)}
+    with tempfile.TemporaryDirectory() as folder:
+        assert_exact(graph, target, arrays, Path(folder))

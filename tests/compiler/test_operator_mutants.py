@@ -28,6 +28,7 @@ from tests.compiler import test_vector_kernels as vectors
 from tests.compiler.test_operator_kernels import (
     LONG,
     assert_every_product_exact,
+    assert_every_shift_exact,
     assert_large_mean_exact,
     assert_products_rounded,
     assert_sums_rounded,
@@ -167,7 +168,9 @@ def _summed_over_windows(profile: str) -> None:
         vectors.test_means_of_axes(profile, axes)
 
 
-def _averages_of_words(profile: str) -> None:
+def _averaged(profile: str) -> None:
+    for include_pad in (False, True):
+        vectors.test_averages_of_windows(profile, include_pad)
     graph = read_tflite(fixed.POOLS["of more than binary32 has whole"], "pool")
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, host_target(profile), fixed.barely_below_a_half(), Path(folder))
@@ -178,7 +181,7 @@ JUDGES: dict[str, Callable[[str], None]] = {
     "lookup": _looked_up,
     "mean": _summed_over_windows,
     "pointwise": _spread_over_axes,
-    "pool": _averages_of_words,
+    "pool": _averaged,
     "softmax_rows": _softmax_of_rows,
     "transposition": _moved_in_blocks,
     "windows": _summed_over_windows,
@@ -245,6 +248,8 @@ def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
                 assert_products_rounded(target)
             if kind is Kind.MULTIPLY:
                 assert_every_product_exact(target)
+            if kind is Kind.WORD_ARITHMETIC:
+                assert_every_shift_exact(target)
             if kind is Kind.WORD_SUMS:
                 assert_sums_rounded(target)
             if kind is Kind.MEAN:
