@@ -73,20 +73,23 @@ def test_windows_are_exact_wherever_they_begin(key: str, products: str, profile:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    "knobs",
+    ("key", "products", "knobs"),
     one_in(
-        2,
-        [
-            {"tile_rows": 8, "tile_columns": 32, "bands": 2, "block_channels": 64},
-            {"tile_rows": 2, "tile_columns": 32, "threads": 128},
-            {"tile_rows": 8, "tile_columns": 32, "threads": 256, "bands": 2},
-        ],
+        5,
+        itertools.product(
+            WIDE,
+            ("wgmma", "mma"),
+            (
+                {"tile_rows": 8, "tile_columns": 32, "bands": 2, "block_channels": 64},
+                {"tile_rows": 2, "tile_columns": 32, "threads": 128},
+                {"tile_rows": 8, "tile_columns": 32, "threads": 256, "bands": 2},
+            ),
+        ),
     ),
 )
-def test_tiles_that_no_image_fills_are_exact(knobs: Mapping[str, Value]) -> None:
+def test_tiles_that_no_image_fills_are_exact(key: str, products: str, knobs: Mapping[str, Value]) -> None:
     """Several turns of a warp, both numbers of bands, and tiles beyond the image on each side."""
-    for key, products in itertools.product(WIDE, ("wgmma", "mma")):
-        assert built(key, {**knobs, "products": products}).wrong_cases() == []
+    assert built(key, {**knobs, "products": products}).wrong_cases() == []
 
 
 @pytest.mark.matrix
