@@ -47,6 +47,8 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     ("x86.conv", 1): Upgrade(same_kernels=False),
     ("x86.depthwise", 1): Upgrade(same_kernels=False),
     ("x86.grouped", 1): Upgrade(same_kernels=False),
+    # Weights of the next block may be fetched.
+    ("x86.grouped", 2): Upgrade(same_kernels=True),
     # Of products other than `c8`, nobody has shown that their code is what it was.
     ("arm.conv", 1): Upgrade(same_kernels=False, config=_arm_conv_2),
     # A step's products are added while the next one's copies are on their way; then: sums are tied to their products.

@@ -12,8 +12,6 @@ from tvm.script.ir_builder import tirx as T
 
 # The rounding operand of EVEX conversions: as MXCSR has it, to nearest even.
 _CURRENT_ROUNDING = 4
-# How far ahead a kernel fetches: anything from 512 bytes to 4 KiB is as good on Zen 5.
-FETCH_AHEAD_BYTES, CACHE_LINE_BYTES = 2048, 64
 
 
 class X86Vectors:
@@ -177,18 +175,6 @@ VECTORS: dict[str, X86Vectors] = {
 def call(name: str, dtype: str, *arguments: Any) -> Any:
     """A call of an LLVM intrinsic without side effects."""
     return T.call_llvm_pure_intrin(T.llvm_lookup_intrinsic_id(name), *arguments, dtype=dtype)
-
-
-def prefetch(buffer: Any, at: Any) -> None:
-    """Fetch the cache line of a buffer's byte for reading (PREFETCHT0)."""
-    read, keep, data = T.int32(0), T.int32(3), T.int32(1)
-    T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch", T.address_of(buffer[at]), read, keep, data))
-
-
-def fetch_ahead(buffer: Any, at: Any, count: int) -> None:
-    """Fetch what lies `FETCH_AHEAD_BYTES` behind `count` bytes of a buffer; beyond its end, a prefetch does nothing."""
-    for line in range(0, count, CACHE_LINE_BYTES):
-        prefetch(buffer, at + line + FETCH_AHEAD_BYTES)
 
 
 def bind_int32(values: Any) -> Any:

@@ -16,9 +16,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.intrinsics import x86_tiles as tiles
-from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
 from int8tune.schedules.scale_bounds import bounds_scales
 from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.fetching import fetch_ahead
 from int8tune.schedules.written.image import Portion, ReadImage, bordered_image, image_in_place
 from int8tune.schedules.written.rows import divided, repeat
 from int8tune.schedules.written.signature import declare_arguments

@@ -68,7 +68,8 @@ class ConvForm:
         unroll: steps of the reduction in one turn of the loop.
         store: a tile's sums `after` its reduction, or `beside` that of the next tile, some columns in each turn of its
             loop.
-        fetch: of weights that are used once: on `demand`, or `ahead` by an instruction.
+        fetch: weights on `demand`, or by instructions: those that are used once `ahead`, those of the `next` block
+            while the tiles of this one are computed, where weights are outside.
         data_offset, weight_offset: what turns the types into those that the dot product takes.
     """
 
@@ -161,6 +162,22 @@ class ConvForm:
             return 0
         # Half of the reduction is left for what the core looks ahead.
         return max(1, min(certain // 2 // self.store_turns, MAX_STORE_STEPS))
+
+    @property
+    def blocks(self) -> int:
+        """Tiles of channels, of all groups."""
+        return self.image.groups * self.channel_tiles
+
+    @property
+    def block_bytes(self) -> int:
+        """Of the weights of a tile of channels."""
+        return self.reduction_steps * self.tile_registers * self.registers.weight_bytes
+
+    @property
+    def steps_of_fetch(self) -> float:
+        """Steps of an average tile beside which weights can be fetched."""
+        beside = self.store_turns * self.steps_of_store_turn if self.pipelined else 0
+        return max(1, self.reduction_steps * self.inside_share - beside)
 
     @property
     def slack(self) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
 from int8tune.schedules.scale_bounds import bounds_scales
 from int8tune.schedules.workload import Conv2d, Dense
 from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.fetching import NextBlock, fetch_ahead
 from int8tune.schedules.written.image import copied_image, image_in_place
 from int8tune.schedules.written.rows import load_bytes
 from int8tune.schedules.written.signature import declare_arguments
@@ -76,17 +77,23 @@ class _ConvWriter:
         self.corrections: Any = None
         if form.has_window_sum:
             self.corrections = corrections(problem, self.image, arguments.params, self.vectors, form.threads)
-        channel_tiles = problem.groups * form.channel_tiles
-        TileLoops(form, channel_tiles, self._begin, self._tile, self._end).emit()
+        TileLoops(form, form.blocks, self._begin, self._tile, self._end).emit()
 
-    def _begin(self, _first: Any, _behind: Any) -> None:
-        """Accumulators, inside the loop that threads share."""
-        shape = (self.form.tile_columns, self.form.tile_registers, self.form.lanes)
+    def _begin(self, first: Any, _behind: Any) -> None:
+        """Accumulators, and where weights are fetched, inside the loop that threads share."""
+        form = self.form
+        shape = (form.tile_columns, form.tile_registers, form.lanes)
         self.sums = Accumulators(*shape)
-        if self.form.pipelined:
+        if form.pipelined:
             self.pending = PendingTile(*shape)
+        if form.fetch == "next":
+            tiles = form.image.batch * form.output[0] * form.tiles_of_a_row
+            self.next_block = NextBlock(self.weight, form.block_bytes, tiles, form.steps_of_fetch)
+            self.next_block.begin(first)
 
     def _tile(self, tile: Tile) -> None:
+        if self.form.fetch == "next":
+            self.next_block.beside_tile()
         self._start(tile)
         self._reduce(tile)
         place = tile.k, self._output_at(tile)
@@ -176,6 +183,9 @@ class _ConvWriter:
 
         def emit(kh: Any, turn: Any) -> None:
             for u in range(unroll):
+                # Between steps: with fetches at either end, LLVM loads the weights of all steps first, and spills sums.
+                if self.form.fetch == "next" and u == unroll - 1:
+                    self.next_block.beside_steps(unroll)
                 self._step(run, kh, run.skipped + turn * unroll + u, tile)
 
         if turns < SHORT_LOOP:

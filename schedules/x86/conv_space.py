@@ -9,6 +9,7 @@ from int8tune.schedules.image import Image
 from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from int8tune.schedules.tiles import tile_sizes
 from int8tune.schedules.x86.conv_form import ConvForm, conv_form
+from int8tune.schedules.x86.late_weights import fetching, late_cycles, next_block
 from int8tune.schedules.x86.registers import TAPS, Registers
 
 MAX_TILE_COLUMNS = 28
@@ -43,7 +44,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
         Knob("border", _borders(image, offsets)),
         Knob("unroll", (1, 2, 4)),
         Knob("store", ("after", "beside"), before="after", since=2),
-        Knob("fetch", ("demand", "ahead") if uses_weights_once(image) else ("demand",), before="demand", since=2),
+        Knob("fetch", ("demand", "ahead" if uses_weights_once(image) else "next"), before="demand", since=2),
     )
 
     def form(config: Mapping[str, Value]) -> ConvForm:
@@ -62,6 +63,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
         return config["store"] == "after" or form(config).steps_of_store_turn > 0
 
     constraints = (
+        next_block(form),
         Constraint("a reduction has a step for each part of a tile that is stored beside it", long_enough),
         Constraint(f"the tile fits {registers.count} vector registers", fits),
         Constraint(f"at most {MAX_EDGE_TILES} tiles of a row lie at the border", few_edges),
@@ -95,11 +97,12 @@ def _default(
     form: Callable[[Config], ConvForm],
     unroll: int,
 ) -> Config:
-    """The config with the fewest estimated cycles; of equal ones the first."""
+    """The config with the fewest estimated cycles, of equal ones the first; it fetches what it can."""
     weights = image.out_channels * image.group_channels * math.prod(image.window.kernel)
     fetch = "ahead" if uses_weights_once(image) and weights > FETCHED_AHEAD_BYTES else "demand"
     choices = {knob.name: knob.choices for knob in knobs} | {"unroll": (unroll,), "fetch": (fetch,)}
-    return cheapest(choices, constraints, lambda config: estimated_cycles(form(config)))
+    found = cheapest(choices, constraints, lambda config: estimated_cycles(form(config)))
+    return found if uses_weights_once(image) else fetching(found, constraints)
 
 
 def estimated_cycles(form: ConvForm) -> float:
@@ -110,7 +113,8 @@ def estimated_cycles(form: ConvForm) -> float:
     gathered = GATHER_CYCLES * form.tail_steps * form.tile_columns
     steps = form.reduction_steps * form.inside_share
     tile = steps * _step_cycles(form) + form.packs * _pack_cycles(form) + gathered + edges + TILE_CYCLES
-    return form.largest_share * tile + copied / form.threads
+    late = 0 if uses_weights_once(image) else late_cycles(form)
+    return form.largest_share * tile + copied / form.threads + late
 
 
 def _step_cycles(form: ConvForm) -> float:
@@ -172,7 +176,7 @@ def _features(form: ConvForm) -> dict[str, float]:
         "weights_outer": float(not image_outer),
         "copies": float(form.copies),
         "pipelined": float(form.pipelined),
-        "fetches_ahead": float(form.fetch == "ahead"),
+        "fetches_ahead": float(form.fetch != "demand"),
         "packs": form.packs,
         "gathered_steps": form.tail_steps,
     }

@@ -27,7 +27,7 @@ class GroupedX86:
     """
 
     name = "x86.grouped"
-    version = 2
+    version = 3
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in REGISTERS:

@@ -70,7 +70,7 @@ class GroupedForm:
 
     Attributes:
         order: `words` takes a word of each group for all registers, `registers` all words for one register.
-        outer, border, data_offset, weight_offset, threads: as in `schedules.x86.conv_form.ConvForm`.
+        outer, border, fetch, data_offset, weight_offset, threads: as in `schedules.x86.conv_form.ConvForm`.
     """
 
     image: Image
@@ -80,6 +80,7 @@ class GroupedForm:
     outer: str
     border: str
     order: str
+    fetch: str = "demand"
     data_offset: int = 0
     weight_offset: int = 0
     threads: int = 1
@@ -250,6 +251,15 @@ class GroupedForm:
         reduction = (self.image.window.kernel[0], self.words.count, self.words.steps)
         return (self.channel_tiles, *reduction, self.tile_registers, self.registers.weight_bytes)
 
+    @property
+    def blocks(self) -> int:
+        return self.channel_tiles
+
+    @property
+    def block_bytes(self) -> int:
+        """Of the weights of a tile of channels."""
+        return math.prod(self.weight_shape[1:])
+
     def weight_index(self, tile: Any, row: Any, word: int, step: int, register: int) -> Any:
         """Where an operand of weights is, counted in operands."""
         _, rows, words, steps, registers, _ = self.weight_shape
@@ -286,6 +296,7 @@ def grouped_form(
         outer=str(config["outer"]),
         border=str(config["border"]),
         order=str(config["order"]),
+        fetch=str(config["fetch"]),
         data_offset=offsets[0],
         weight_offset=offsets[1],
         threads=threads,

@@ -14,6 +14,7 @@ from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
 from int8tune.schedules.scale_bounds import bounds_scales
 from int8tune.schedules.workload import Conv2d
 from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.fetching import NextBlock
 from int8tune.schedules.written.image import ReadImage, copied_image, image_in_place
 from int8tune.schedules.written.rows import flip_signs, load_bytes
 from int8tune.schedules.written.signature import Arguments, declare_arguments
@@ -58,17 +59,25 @@ class _GroupedWriter:
             return copied_image(problem, arguments, slack, form.threads, flip=problem.numerics.data == "s8")
         return image_in_place(problem, arguments)
 
-    def _begin(self, _first: Any, _behind: Any) -> None:
-        """Accumulators, inside the loop that threads share."""
+    def _begin(self, first: Any, _behind: Any) -> None:
+        """Accumulators, and where weights are fetched, inside the loop that threads share."""
         form = self.form
         self.sums = Accumulators(form.tile_columns, form.tile_registers, form.lanes)
         if form.has_window_sum:
             self.window_sums = Accumulators(form.tile_columns, len(form.vector_starts), form.lanes)
+        if form.fetch == "next":
+            tiles, rows = form.image.batch * form.output[0] * form.tiles_of_a_row, form.image.window.kernel[0]
+            self.next_block = NextBlock(self.arguments.weight, form.block_bytes, tiles, rows * form.inside_share)
+            self.next_block.begin(first)
 
     def _tile(self, tile: Tile) -> None:
+        if self.form.fetch == "next":
+            self.next_block.beside_tile()
         self._start(tile)
         first, behind = kernel_rows(self.form, self.image, tile.y)
         with T.serial(first, behind) as kh:
+            if self.form.fetch == "next":
+                self.next_block.beside_steps(1)
             self._reduce(tile, self._data_at(tile, kh), kh)
         if self.form.has_window_sum:
             self._take_window_sums()

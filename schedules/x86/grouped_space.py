@@ -11,6 +11,7 @@ from int8tune.schedules.tiles import tile_sizes
 from int8tune.schedules.x86.channels import register_groups
 from int8tune.schedules.x86.conv_space import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
 from int8tune.schedules.x86.grouped_form import GroupedForm, group_words, grouped_form
+from int8tune.schedules.x86.late_weights import fetching, late_cycles, next_block
 from int8tune.schedules.x86.registers import TAPS, Registers
 
 # Dot products of a tile and kernel row, all of them written out.
@@ -43,6 +44,7 @@ def grouped_space(image: Image, registers: Registers, offsets: tuple[int, int], 
         Knob("outer", ("weights", "image")),
         Knob("border", (("skip", "copy") if bordered else ("skip",)) if in_memory else ("copy",)),
         Knob("order", ("words", "registers")),
+        Knob("fetch", ("demand", "next"), before="demand", since=3),
     )
 
     def form(config: Mapping[str, Value]) -> GroupedForm:
@@ -57,6 +59,7 @@ def grouped_space(image: Image, registers: Registers, offsets: tuple[int, int], 
         return _sums(form(config)) + RESERVE + addition <= registers.count or smallest
 
     constraints = (
+        next_block(form),
         Constraint(f"the sums of a tile fit {registers.count} vector registers", fits),
         Constraint(f"at most {MAX_DOTS} dot products are written out", lambda config: form(config).dots <= MAX_DOTS),
         Constraint(f"at most {MAX_EDGE_TILES} tiles of a row lie at the border", few_edges),
@@ -77,11 +80,13 @@ def _sums(form: GroupedForm) -> int:
 def _default(
     knobs: tuple[Knob, ...], constraints: tuple[Constraint, ...], form: Callable[[Config], GroupedForm], parts: int
 ) -> Config:
-    """The config with the fewest estimated cycles; of equal ones the first."""
-    choices = {knob.name: knob.choices for knob in knobs}
+    """The config with the fewest estimated cycles, of equal ones the first; it fetches what it can."""
+    choices = {knob.name: knob.choices for knob in knobs} | {"fetch": ("demand",)}
     # Operands of two registers leave too few of them to keep the weights of all registers for a word.
     usual = Constraint("the usual order", lambda c: (c["order"] == "words") == (parts == 1 or c["tile_columns"] == 1))
-    return cheapest(choices, (usual, *constraints), lambda config: estimated_cycles(form(config)))
+    return fetching(
+        cheapest(choices, (usual, *constraints), lambda config: estimated_cycles(form(config))), constraints
+    )
 
 
 def estimated_cycles(form: GroupedForm) -> float:
@@ -99,7 +104,8 @@ def estimated_cycles(form: GroupedForm) -> float:
     stores = STORE_CYCLES * columns * form.tile_registers + NARROW_STORE_CYCLES * narrow
     edges = EDGE_CYCLES * (len(form.column_tiles) - 1) / form.tiles_of_a_row
     tile = form.image.window.kernel[0] * kernel_row * form.inside_share + stores + edges
-    return form.largest_share * tile + (_stream_cycles(form) + _copy_cycles(form)) / form.threads
+    shared = (_stream_cycles(form) + _copy_cycles(form)) / form.threads
+    return form.largest_share * tile + shared + late_cycles(form)
 
 
 def _vectors(form: GroupedForm) -> int:
@@ -175,4 +181,5 @@ def _features(form: GroupedForm) -> dict[str, float]:
         "weights_outer": float(form.outer == "weights"),
         "registers_first": float(form.order == "registers"),
         "copies": float(form.copies),
+        "fetches_ahead": float(form.fetch != "demand"),
     }

@@ -67,14 +67,15 @@ class Layer:
 
 
 def tile(columns: int, registers: int, **knobs: Value) -> dict[str, Value]:
-    return {"tile_columns": columns, "tile_registers": registers, "unroll": 1, "store": "after", **knobs}
+    usual = {"unroll": 1, "store": "after", "fetch": "demand"}
+    return {"tile_columns": columns, "tile_registers": registers, **usual, **knobs}
 
 
 AVX512, AVXVNNI, AVX2, GENERIC = "x86-avx512vnni", "x86-avxvnni", "x86-avx2", "generic"
 LAYERS = (
     Layer(AVX512, "conv2d-u8s8-2x5x6x8-k3x3x24-s1-p1-float.t-clamp-u8", tile(2, 2, border="skip")),
     Layer(AVX512, "conv2d-u8u8-1x5x14x4-k3x3x40-s1-p1-wz-fixed.c-clamp-u8", tile(4, 1, border="copy")),
-    Layer(AVX512, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-float.c-s8", tile(2, 2)),
+    Layer(AVX512, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-float.c-s8", tile(2, 1, fetch="next")),
     Layer(AVX512, "conv2d-u8s8-1x5x19x3-k3x3x32-s2-p1-float.c-u8", tile(4, 2, border="gather")),
     Layer(AVX512, "conv2d-u8s8-1x4x5x13-k1x1x64-s1-p0-fixed.t-s8", tile(3, 4, store="beside")),
     Layer(

@@ -1,10 +1,11 @@
 ; x86.conv version 2 on x86-avx2
 ; conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8
-; tile_columns=2, tile_registers=4, outer=weights, border=skip, unroll=1, store=beside, fetch=demand
-; all code: 1770 lines, sha256 589a6a45121a476164e7f9b587e2e2b402ed28b0e0502fef2a50d79b44b2085c
-; inner loop: 177 instructions, 48 products, 50 loads, 4 stores; on the stack 20 loads, 3 stores
+; tile_columns=2, tile_registers=4, outer=weights, border=skip, unroll=1, store=beside, fetch=next
+; all code: 1797 lines, sha256 9e9add75d059b789b947e16729b6afaf24bf13d7afbc947c1abc0048fe3bb567
+; inner loop: 178 instructions, 48 products, 50 loads, 4 stores; on the stack 20 loads, 3 stores
 L0:
- leaq (%r0,%r0,2), %r1
+ leaq (,%r0,2), %r1
+ addq %r0, %r1
  vpbroadcastd -832(%r2,%r1,4), %ymm0
  vpand [stack+0], %ymm0, %ymm1
  vpsrlw $8, %ymm0, %ymm2
@@ -148,23 +149,23 @@ L0:
  vmovdqa [stack+0], %ymm1
  vpmaddwd %ymm15, %ymm7, %ymm6
  vpaddd %ymm6, %ymm0, %ymm0
- movq %r0, %r1
- shlq $7, %r1
- vcvtdq2ps [stack+3,%r1], %ymm6
+ movq %r0, %r3
+ shlq $7, %r3
+ vcvtdq2ps [stack+3,%r3], %ymm6
  vmulps [stack+4], %ymm6, %ymm6
  vmovdqa [stack+5], %ymm4
  vpminsd %ymm4, %ymm6, %ymm6
  vcvtps2dq %ymm6, %ymm6
- vcvtdq2ps [stack+6,%r1], %ymm15
+ vcvtdq2ps [stack+6,%r3], %ymm15
  vmulps [stack+7], %ymm15, %ymm15
  vpminsd %ymm4, %ymm15, %ymm15
  vcvtps2dq %ymm15, %ymm15
- vcvtdq2ps [stack+8,%r1], %ymm5
+ vcvtdq2ps [stack+8,%r3], %ymm5
  vpackssdw %ymm15, %ymm6, %ymm6
  vmulps [stack+9], %ymm5, %ymm15
  vpminsd %ymm4, %ymm15, %ymm15
  vcvtps2dq %ymm15, %ymm15
- vcvtdq2ps [stack+10,%r1], %ymm5
+ vcvtdq2ps [stack+10,%r3], %ymm5
  vmulps [stack+11], %ymm5, %ymm5
  vpminsd %ymm4, %ymm5, %ymm5
  vcvtps2dq %ymm5, %ymm5
@@ -176,8 +177,8 @@ L0:
  shlq $6, %r0
  vmovdqa %ymm6, (%r5,%r0)
  vpaddd [stack+2], %ymm0, %ymm15
- movl %r6d, %r1d
+ movl %r6d, %r3d
  movl $1, %r0d
  xorl %r6d, %r6d
- testb $1, %r1b
+ testb $1, %r3b
  jne L0

@@ -1,7 +1,7 @@
 ; x86.conv version 2 on x86-avxvnni
 ; conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8
-; tile_columns=3, tile_registers=4, outer=weights, border=skip, unroll=2, store=beside, fetch=demand
-; all code: 2625 lines, sha256 7604999798d4e2ed5adb64e97db795a4787af1df33bda2a55fed5cc309108269
+; tile_columns=3, tile_registers=4, outer=weights, border=skip, unroll=2, store=beside, fetch=next
+; all code: 2366 lines, sha256 17deb66b2209e3f86bfe1cf896b7a4aad381309f578f3c2cc9e8745829599689
 ; inner loop: 54 instructions, 24 products, 14 loads, 0 stores; on the stack 0 loads, 0 stores
 L0:
  movl %r0d, %r1d

@@ -1,7 +1,7 @@
-; x86.grouped version 2 on x86-avx2
+; x86.grouped version 3 on x86-avx2
 ; conv2d-u8s8-1x14x14x64-k3x3x64-s1-p0-g16-float.c-u8
-; tile_columns=6, tile_registers=2, outer=weights, border=skip, order=registers
-; all code: 613 lines, sha256 f652909ae8175fa1c0e2a2b57ce3c3d64effb0c20e6518f2c5549b6fbaf6dca3
+; tile_columns=6, tile_registers=2, outer=weights, border=skip, order=registers, fetch=next
+; all code: 623 lines, sha256 47b7a045b5455967baa8ed10db6b1858e62c164b0a73b611d38ea75b378de9ce
 ; inner loop: 254 instructions, 72 products, 54 loads, 18 stores; on the stack 18 loads, 18 stores
 L0:
  vmovups %ymm0, [stack+0]
