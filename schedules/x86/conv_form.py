@@ -170,7 +170,7 @@ class ConvForm:
 
     @property
     def block_bytes(self) -> int:
-        """Of the weights of a tile of channels."""
+        """Bytes of the weights of a tile of channels."""
         return self.reduction_steps * self.tile_registers * self.registers.weight_bytes
 
     @property

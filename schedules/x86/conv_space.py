@@ -9,7 +9,7 @@ from int8tune.schedules.image import Image
 from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from int8tune.schedules.tiles import tile_sizes
 from int8tune.schedules.x86.conv_form import ConvForm, conv_form
-from int8tune.schedules.x86.late_weights import fetching, late_cycles, next_block
+from int8tune.schedules.x86.late_weights import cheapest_that_fetches, late_cycles, next_block
 from int8tune.schedules.x86.registers import TAPS, Registers
 
 MAX_TILE_COLUMNS = 28
@@ -98,11 +98,16 @@ def _default(
     unroll: int,
 ) -> Config:
     """The config with the fewest estimated cycles, of equal ones the first; it fetches what it can."""
+    choices = {knob.name: knob.choices for knob in knobs} | {"unroll": (unroll,)}
+
+    def cost(config: Config) -> float:
+        return estimated_cycles(form(config))
+
+    if not uses_weights_once(image):
+        return cheapest_that_fetches(choices, constraints, cost, form)
     weights = image.out_channels * image.group_channels * math.prod(image.window.kernel)
-    fetch = "ahead" if uses_weights_once(image) and weights > FETCHED_AHEAD_BYTES else "demand"
-    choices = {knob.name: knob.choices for knob in knobs} | {"unroll": (unroll,), "fetch": (fetch,)}
-    found = cheapest(choices, constraints, lambda config: estimated_cycles(form(config)))
-    return found if uses_weights_once(image) else fetching(found, constraints)
+    fetch = "ahead" if weights > FETCHED_AHEAD_BYTES else "demand"
+    return cheapest({**choices, "fetch": (fetch,)}, constraints, cost)
 
 
 def estimated_cycles(form: ConvForm) -> float:

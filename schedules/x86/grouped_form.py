@@ -257,7 +257,7 @@ class GroupedForm:
 
     @property
     def block_bytes(self) -> int:
-        """Of the weights of a tile of channels."""
+        """Bytes of the weights of a tile of channels."""
         return math.prod(self.weight_shape[1:])
 
     def weight_index(self, tile: Any, row: Any, word: int, step: int, register: int) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from int8tune.schedules.space import Config, Constraint, Value
+from int8tune.schedules.space import Config, Constraint, Value, cheapest
 
 # Of a byte, on demand and fetched beside the block before it: fitted to 120 layers with cold weights on Zen 5.
 LATE_BYTE_CYCLES, FETCHED_BYTE_CYCLES = 0.2, 0.02
+# From so many bytes on, kernels last long enough for a fetched block to come in time.
+MANY_BYTES = 16 << 10
+CLEARLY_MORE = 1.1
 
 
 class BlockedForm(Protocol):
@@ -35,10 +38,25 @@ def next_block(form: Callable[[Mapping[str, Value]], BlockedForm]) -> Constraint
     return Constraint("there is a next block of weights, as these are outside and have several", holds)
 
 
-def fetching(config: Config, constraints: Sequence[Constraint]) -> dict[str, Any]:
-    """The config with the next block fetched, where there is one."""
-    changed = {**config, "fetch": "next"}
-    return changed if all(rule.holds(changed) for rule in constraints) else dict(config)
+def cheapest_that_fetches(
+    choices: Mapping[str, Sequence[Value]],
+    constraints: Sequence[Constraint],
+    cost: Callable[[Config], float],
+    form: Callable[[Config], BlockedForm],
+) -> Config:
+    """The config that costs least on demand, with the next block fetched.
+
+    If its weights are many and come in one block, it gives way to what costs clearly less: small differences between
+    tiles are not to be trusted.
+    """
+    usual = cheapest({**choices, "fetch": ("demand",)}, constraints, cost)
+    fetching = {**usual, "fetch": "next"}
+    if all(rule.holds(fetching) for rule in constraints):
+        return fetching
+    if form(usual).blocks * form(usual).block_bytes < MANY_BYTES:
+        return usual
+    other = cheapest({**choices, "fetch": ("demand", "next")}, constraints, cost)
+    return other if cost(other) * CLEARLY_MORE < cost(usual) else usual
 
 
 def late_cycles(form: BlockedForm) -> float:

@@ -18,7 +18,7 @@ from tests.support.run.probes import any_target
 
 TARGET = any_target("x86-avx512vnni")
 OTHERS = ("conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8", "conv2d-u8s8-1x9x9x32-k1x1x64-s1-p0-float.c-u8")
-LAYER = "conv2d-u8s8-1x8x8x48-k1x1x64-s1-p0-float.c-u8"
+LAYER = "conv2d-u8s8-1x8x8x48-k1x1x128-s1-p0-float.c-u8"
 
 
 def space_of(key: str) -> ConfigSpace:
