@@ -198,7 +198,13 @@ def cheapest(
     choices: Mapping[str, Sequence[Value]],
     constraints: Sequence[Constraint],
     cost: Callable[[Config], float],
+    default: Config | None = None,
 ) -> Config:
-    """The config that costs least of all that satisfy the constraints; of equal ones the first."""
+    """The config that costs least of all that satisfy the constraints, of equal ones the first.
+
+    Raises:
+        ValueError: there is none, and no default.
+    """
     configs = (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
-    return min((config for config in configs if all(rule.holds(config) for rule in constraints)), key=cost)
+    valid = (config for config in configs if all(rule.holds(config) for rule in constraints))
+    return min(valid, key=cost) if default is None else min(valid, key=cost, default=default)

@@ -45,6 +45,8 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     ("x86.amx", 1): Upgrade(same_kernels=False),
     # Scales are bounded where sums are short: another epilogue.
     ("x86.conv", 1): Upgrade(same_kernels=False),
+    # The last tile of a row may be narrower.
+    ("x86.conv", 2): Upgrade(same_kernels=True),
     ("x86.depthwise", 1): Upgrade(same_kernels=False),
     ("x86.grouped", 1): Upgrade(same_kernels=False),
     # Weights of the next block may be fetched.

@@ -24,7 +24,7 @@ class ConvX86:
     """
 
     name = "x86.conv"
-    version = 2
+    version = 3
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in REGISTERS:

@@ -2,7 +2,8 @@
 
 A register tile covers `tile_columns` outputs of one row times `tile_registers` registers of output channels. Where a
 tile does not divide its axis, the last one starts earlier and overlaps its neighbour: the same values are computed and
-stored twice, and no code for tails is needed. A layer with fewer channels than a tile has leaves the others zero.
+stored twice, and no code for tails is needed. The last tile of a row may be narrower instead, which is code of its own.
+A layer with fewer channels than a tile has leaves the others zero.
 
 The border of a padded image is skipped (taps outside the image are not multiplied, so that outputs near the border
 have a bias of their own) or copied (the image is copied into a larger one). With few channels, a dot product's four
@@ -52,6 +53,11 @@ class ColumnTiles:
     classes: tuple[int, ...]
 
     @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return len(self.classes)
+
+    @property
     def all_inside(self) -> bool:
         return all(map(all, self.inside))
 
@@ -70,6 +76,7 @@ class ConvForm:
             loop.
         fetch: weights on `demand`, or by instructions: those that are used once `ahead`, those of the `next` block
             while the tiles of this one are computed, where weights are outside.
+        last_tile: of a row that tiles do not divide, `overlapping` or `narrower`.
         data_offset, weight_offset: what turns the types into those that the dot product takes.
     """
 
@@ -82,6 +89,7 @@ class ConvForm:
     unroll: int
     store: str = "after"
     fetch: str = "demand"
+    last_tile: str = "overlapping"
     data_offset: int = 0
     weight_offset: int = 0
     threads: int = 1
@@ -132,11 +140,9 @@ class ConvForm:
     def accumulators(self) -> int:
         return self.tile_columns * self.tile_registers
 
-    @property
-    def packs(self) -> int:
-        """Registers of bytes that a tile becomes, full ones or not."""
-        sizes = register_groups(self.tile_registers)
-        return sum(math.ceil(self.tile_columns * size / PACKED_REGISTERS) for size in sizes)
+    def packs(self, columns: int) -> int:
+        """Registers of bytes that so many columns of a tile become, full ones or not."""
+        return sum(math.ceil(columns * size / PACKED_REGISTERS) for size in register_groups(self.tile_registers))
 
     @property
     def pipelined(self) -> bool:
@@ -203,23 +209,15 @@ class ConvForm:
     def column_classes(self) -> BorderClasses:
         return border_classes(self.image, 1, self.border == "skip")
 
-    @cached_property
+    @property
     def column_tiles(self) -> tuple[ColumnTiles, ...]:
         """The tiles of a row, neighbours of the same code together."""
-        last = self.image.output[1] - self.tile_columns
-        classes, inside = self.column_classes
-        if len(inside) == 1:
-            all_columns = tuple((bool(tap),) * self.tile_columns for tap in inside[0])
-            return (ColumnTiles(0, last, self.tiles_of_a_row, all_columns, (0,) * self.tile_columns),)
-        starts = [min(tile * self.tile_columns, last) for tile in range(self.tiles_of_a_row)]
+        return tiles_of_row(self.image, self.tile_columns, self.border == "skip", self.narrow_columns)
 
-        def code(start: int) -> tuple[int, ...]:
-            return classes[start : start + self.tile_columns]
-
-        return tuple(
-            ColumnTiles(same[0], same[-1], len(same), tuple(map(tuple, inside[list(key)].T.tolist())), key)
-            for key, same in ((key, list(group)) for key, group in itertools.groupby(starts, code))
-        )
+    @property
+    def narrow_columns(self) -> int:
+        """Columns of a row's last tile if it is narrower than the others, else 0."""
+        return self.image.output[1] % self.tile_columns if self.last_tile == "narrower" else 0
 
     @property
     def largest_share(self) -> int:
@@ -232,9 +230,7 @@ class ConvForm:
     @property
     def inside_share(self) -> float:
         """Share of the taps that are inside the image, the only ones to be multiplied."""
-        rows, inside = self.row_classes
-        columns = sum(tiles.count * float(np.mean(tiles.inside)) for tiles in self.column_tiles)
-        return float(inside[list(rows)].mean()) * columns / self.tiles_of_a_row
+        return inside_share(self.image, self.tile_columns, self.border == "skip", self.narrow_columns)
 
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:
@@ -280,6 +276,35 @@ def border_classes(image: Image, axis: int, skip: bool) -> BorderClasses:
     return classes_of(np.ones((outputs, image.window.kernel[axis]), bool))
 
 
+@lru_cache(maxsize=256)
+def tiles_of_row(image: Image, columns: int, skip: bool, narrow: int) -> tuple[ColumnTiles, ...]:
+    """Tiles of so many columns, the last of which is narrower or overlaps its neighbour."""
+    classes, inside = border_classes(image, 1, skip)
+    width = image.output[1]
+    whole, last = (width // columns, width - narrow) if narrow else (math.ceil(width / columns), width - columns)
+
+    def tiles(first: int, last: int, count: int, key: tuple[int, ...]) -> ColumnTiles:
+        return ColumnTiles(first, last, count, tuple(map(tuple, inside[list(key)].T.tolist())), key)
+
+    if len(inside) == 1:
+        before = columns * (whole - 1) if narrow else last
+        narrower = (tiles(last, last, 1, (0,) * narrow),) if narrow else ()
+        return (tiles(0, before, whole, (0,) * columns), *narrower)
+    starts = [min(tile * columns, last) for tile in range(whole + bool(narrow))]
+    grouped = itertools.groupby(starts, lambda start: classes[start : start + columns])
+    same = [(key, list(group)) for key, group in grouped]
+    return tuple(tiles(group[0], group[-1], len(group), key) for key, group in same)
+
+
+@lru_cache(maxsize=256)
+def inside_share(image: Image, columns: int, skip: bool, narrow: int) -> float:
+    """Share of the taps that are inside the image, of all columns of all tiles."""
+    rows, inside = border_classes(image, 0, skip)
+    tiles = tiles_of_row(image, columns, skip, narrow)
+    shares = np.average([np.mean(each.inside) for each in tiles], weights=[each.count * each.width for each in tiles])
+    return float(inside[list(rows)].mean()) * float(shares)
+
+
 def largest_divisor(count: int, limit: int) -> int:
     """The largest divisor up to a limit."""
     return next(divisor for divisor in range(min(count, limit), 0, -1) if count % divisor == 0)
@@ -299,6 +324,7 @@ def conv_form(
         unroll=int(config["unroll"]),
         store=str(config["store"]),
         fetch=str(config["fetch"]),
+        last_tile=str(config["last_tile"]),
         data_offset=offsets[0],
         weight_offset=offsets[1],
         threads=threads,

@@ -97,10 +97,12 @@ class _ConvWriter:
         self._start(tile)
         self._reduce(tile)
         place = tile.k, self._output_at(tile)
-        if self.form.pipelined:
+        if self.form.pipelined and tile.columns.width == self.form.tile_columns:
             self.pending.take(self.sums, *place)
-        else:
-            self._store(self.sums, range(self.form.tile_columns), *place)
+            return
+        self._store(self.sums, range(tile.columns.width), *place)
+        if self.form.pipelined:
+            self.pending.clear()
 
     def _end(self) -> None:
         if self.form.pipelined:
@@ -118,7 +120,7 @@ class _ConvWriter:
         form, lanes = self.form, self.form.lanes
         classes = len(form.column_classes[1])
         row = row_class(form, tile.y)
-        for column in range(form.tile_columns):
+        for column in range(tile.columns.width):
             border_class = row * classes + tile.columns.classes[column]
             for register in range(form.tile_registers):
                 at = border_class * self.positions + (tile.k * form.tile_registers + register) * lanes
@@ -169,7 +171,7 @@ class _ConvWriter:
 
     def _runs(self, tiles: ColumnTiles) -> list[Run]:
         """The runs of a kernel row; where taps are outside the image, each tap is one."""
-        form, columns = self.form, range(self.form.tile_columns)
+        form, columns = self.form, range(tiles.width)
         if tiles.all_inside:
             return [Run(run, form.steps, columns) for run in range(self.problem.runs) if form.steps]
         inside = [[column for column in columns if of_tap[column]] for of_tap in tiles.inside]
@@ -232,7 +234,7 @@ class _ConvWriter:
             return T.reinterpret(total, dtype="int32")
 
         weight_step = tile.k * form.reduction_steps + window.kernel[0] * problem.runs * form.steps + step
-        self._dots(weight_step, range(form.tile_columns), word)
+        self._dots(weight_step, range(tile.columns.width), word)
 
     def _dots(self, weight_step: Any, columns: Sequence[int], word: Callable[[int], Any]) -> None:
         """One dot product for each register of the tile; the shorter side's operands stay in registers."""

@@ -9,7 +9,7 @@ from int8tune.schedules.image import Image
 from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from int8tune.schedules.tiles import tile_sizes
 from int8tune.schedules.x86.conv_form import ConvForm, conv_form
-from int8tune.schedules.x86.late_weights import cheapest_that_fetches, late_cycles, next_block
+from int8tune.schedules.x86.late_weights import fetching, late_cycles, next_block
 from int8tune.schedules.x86.registers import TAPS, Registers
 
 MAX_TILE_COLUMNS = 28
@@ -26,6 +26,8 @@ BESIDE_CYCLES, BESIDE_CYCLES_PER_SUM, BESIDE_SUMS = 2.8, 0.3, 12
 CACHED_BYTES, STREAMED_BYTES, COPIED_BYTES = 24 << 10, 30, 4
 # Weights that are used once, beyond what a second-level cache holds: from there on, the core's prefetchers lose.
 FETCHED_AHEAD_BYTES = 3 << 19
+# By how much code for narrower tiles must lower the estimate to be worth its bytes.
+WORTH_MORE_CODE = 1.01
 # Registers that the addition of a residual takes beside the sums.
 ADDITION_REGISTERS = 8
 # Different columns of tiles near the border, each with code of its own: beyond, the border is copied.
@@ -37,6 +39,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
     needed = math.ceil(image.group_outputs / registers.lanes)
     columns = tile_sizes(image.output[1], MAX_TILE_COLUMNS)
     most = min(needed, MAX_ROW_REGISTERS if columns[-1] == 1 else MAX_TILE_REGISTERS)
+    last_tiles = ("overlapping", "narrower")[: 1 + any(image.output[1] % size for size in columns)]
     knobs = (
         Knob("tile_columns", columns),
         Knob("tile_registers", tuple(range(1, most + 1))),
@@ -45,6 +48,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
         Knob("unroll", (1, 2, 4)),
         Knob("store", ("after", "beside"), before="after", since=2),
         Knob("fetch", ("demand", "ahead" if uses_weights_once(image) else "next"), before="demand", since=2),
+        Knob("last_tile", last_tiles, before="overlapping", since=3),
     )
 
     def form(config: Mapping[str, Value]) -> ConvForm:
@@ -62,8 +66,12 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
     def long_enough(config: Mapping[str, Value]) -> bool:
         return config["store"] == "after" or form(config).steps_of_store_turn > 0
 
+    def divides_no_row(config: Mapping[str, Value]) -> bool:
+        return config["last_tile"] != "narrower" or image.output[1] % int(config["tile_columns"]) > 0
+
     constraints = (
         next_block(form),
+        Constraint("the last tile of a row is narrower where tiles do not divide it", divides_no_row),
         Constraint("a reduction has a step for each part of a tile that is stored beside it", long_enough),
         Constraint(f"the tile fits {registers.count} vector registers", fits),
         Constraint(f"at most {MAX_EDGE_TILES} tiles of a row lie at the border", few_edges),
@@ -103,30 +111,44 @@ def _default(
     def cost(config: Config) -> float:
         return estimated_cycles(form(config))
 
-    if not uses_weights_once(image):
-        return cheapest_that_fetches(choices, constraints, cost, form)
-    weights = image.out_channels * image.group_channels * math.prod(image.window.kernel)
-    fetch = "ahead" if weights > FETCHED_AHEAD_BYTES else "demand"
-    return cheapest({**choices, "fetch": (fetch,)}, constraints, cost)
+    if uses_weights_once(image):
+        weights = image.out_channels * image.group_channels * math.prod(image.window.kernel)
+        fetch = "ahead" if weights > FETCHED_AHEAD_BYTES else "demand"
+        return cheapest({**choices, "fetch": (fetch,)}, constraints, cost)
+    found = cheapest({**choices, "fetch": ("demand",), "last_tile": ("overlapping",)}, constraints, cost)
+    if len(choices["last_tile"]) > 1:
+        narrow = {**choices, "fetch": ("demand",), "last_tile": ("narrower",)}
+        narrower = cheapest(narrow, constraints, cost, found)
+        found = narrower if cost(narrower) * WORTH_MORE_CODE < cost(found) else found
+    return fetching({**choices, "last_tile": (found["last_tile"],)}, found, constraints, cost, form)
 
 
 def estimated_cycles(form: ConvForm) -> float:
     """A rough count, of the thread with the largest share."""
     image = form.image
     copied = image.batch * image.height * image.width * image.channels / COPIED_BYTES if form.copies else 0
-    edges = EDGE_CYCLES * (len(form.column_tiles) - 1) / form.tiles_of_a_row
-    gathered = GATHER_CYCLES * form.tail_steps * form.tile_columns
-    steps = form.reduction_steps * form.inside_share
-    tile = steps * _step_cycles(form) + form.packs * _pack_cycles(form) + gathered + edges + TILE_CYCLES
+    whole = form.tiles_of_a_row - bool(form.narrow_columns)
+    row = whole * _tile_cycles(form, form.tile_columns)
+    if form.narrow_columns:
+        row += _tile_cycles(form, form.narrow_columns)
     late = 0 if uses_weights_once(image) else late_cycles(form)
-    return form.largest_share * tile + copied / form.threads + late
+    return form.largest_share / form.tiles_of_a_row * row + copied / form.threads + late
 
 
-def _step_cycles(form: ConvForm) -> float:
+def _tile_cycles(form: ConvForm, columns: int) -> float:
+    """Cycles of a tile of so many columns."""
+    edges = EDGE_CYCLES * (len(form.column_tiles) - 1) / form.tiles_of_a_row
+    gathered = GATHER_CYCLES * form.tail_steps * columns
+    steps = form.reduction_steps * form.inside_share
+    packs = form.packs(columns) * _pack_cycles(form)
+    return steps * _step_cycles(form, columns) + packs + gathered + edges + TILE_CYCLES
+
+
+def _step_cycles(form: ConvForm, columns: int) -> float:
     """Cycles of one step of a tile's reduction."""
     registers = form.registers
-    dots = form.accumulators * registers.dot_cycles + form.tile_columns * registers.data_cycles
-    loads = form.tile_columns + form.tile_registers * registers.parts
+    dots = columns * form.tile_registers * registers.dot_cycles + columns * registers.data_cycles
+    loads = columns + form.tile_registers * registers.parts
     weight_bytes = form.tile_registers * registers.weight_bytes
     reused = form.reduction_steps * weight_bytes * (form.channel_tiles if form.outer == "image" else 1)
     cached = reused <= CACHED_BYTES and not uses_weights_once(form.image)
@@ -155,7 +177,7 @@ def _features(form: ConvForm) -> dict[str, float]:
     # The operand that the inner loop over tiles reads again for each step of the outer one.
     passes = rows * tiles_of_a_row if image_outer else form.channel_tiles
     streamed_bytes = passes * (weight_bytes if image_outer else image_bytes)
-    waste_columns = tiles_of_a_row * form.tile_columns / width
+    waste_columns = sum(tiles.count * tiles.width for tiles in form.column_tiles) / width
     waste_channels = form.channel_tiles * form.tile_registers * form.lanes / image.group_outputs
     return {
         "estimated_cycles": estimated_cycles(form),
@@ -182,6 +204,6 @@ def _features(form: ConvForm) -> dict[str, float]:
         "copies": float(form.copies),
         "pipelined": float(form.pipelined),
         "fetches_ahead": float(form.fetch != "demand"),
-        "packs": form.packs,
+        "packs": form.packs(form.tile_columns),
         "gathered_steps": form.tail_steps,
     }

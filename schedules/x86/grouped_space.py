@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 
 from int8tune.schedules.image import Image
-from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from int8tune.schedules.tiles import tile_sizes
 from int8tune.schedules.x86.channels import register_groups
 from int8tune.schedules.x86.conv_space import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
 from int8tune.schedules.x86.grouped_form import GroupedForm, group_words, grouped_form
-from int8tune.schedules.x86.late_weights import cheapest_that_fetches, late_cycles, next_block
+from int8tune.schedules.x86.late_weights import fetching, late_cycles, next_block
 from int8tune.schedules.x86.registers import TAPS, Registers
 
 # Dot products of a tile and kernel row, all of them written out.
@@ -85,7 +85,11 @@ def _default(
     # Operands of two registers leave too few of them to keep the weights of all registers for a word.
     usual = Constraint("the usual order", lambda c: (c["order"] == "words") == (parts == 1 or c["tile_columns"] == 1))
     rules = (usual, *constraints)
-    return cheapest_that_fetches(choices, rules, lambda config: estimated_cycles(form(config)), form)
+
+    def cost(config: Config) -> float:
+        return estimated_cycles(form(config))
+
+    return fetching(choices, cheapest({**choices, "fetch": ("demand",)}, rules, cost), rules, cost, form)
 
 
 def estimated_cycles(form: GroupedForm) -> float:

@@ -38,25 +38,25 @@ def next_block(form: Callable[[Mapping[str, Value]], BlockedForm]) -> Constraint
     return Constraint("there is a next block of weights, as these are outside and have several", holds)
 
 
-def cheapest_that_fetches(
+def fetching(
     choices: Mapping[str, Sequence[Value]],
+    found: Config,
     constraints: Sequence[Constraint],
     cost: Callable[[Config], float],
     form: Callable[[Config], BlockedForm],
 ) -> Config:
-    """The config that costs least on demand, with the next block fetched.
+    """What costs least on demand, with the next block fetched.
 
     If its weights are many and come in one block, it gives way to what costs clearly less: small differences between
     tiles are not to be trusted.
     """
-    usual = cheapest({**choices, "fetch": ("demand",)}, constraints, cost)
-    fetching = {**usual, "fetch": "next"}
-    if all(rule.holds(fetching) for rule in constraints):
-        return fetching
-    if form(usual).blocks * form(usual).block_bytes < MANY_BYTES:
-        return usual
-    other = cheapest({**choices, "fetch": ("demand", "next")}, constraints, cost)
-    return other if cost(other) * CLEARLY_MORE < cost(usual) else usual
+    fetched = {**found, "fetch": "next"}
+    if all(rule.holds(fetched) for rule in constraints):
+        return fetched
+    if form(found).blocks * form(found).block_bytes < MANY_BYTES:
+        return found
+    other = cheapest({**choices, "fetch": ("next",), "outer": ("weights",)}, constraints, cost, found)
+    return other if cost(other) * CLEARLY_MORE < cost(found) else found
 
 
 def late_cycles(form: BlockedForm) -> float:

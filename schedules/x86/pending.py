@@ -28,6 +28,10 @@ class PendingPlace:
         for index, value in enumerate((count, *place)):
             T.buffer_store(self.state, T.cast(value, "int32"), [index])
 
+    def clear(self) -> None:
+        """Let nothing wait."""
+        T.buffer_store(self.state, T.int32(0), [0])
+
     @property
     def count(self) -> Any:
         return self.state[0]

@@ -1,6 +1,7 @@
-; x86.conv version 2 on x86-avx2
+; x86.conv version 3 on x86-avx2
 ; conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8
-; tile_columns=2, tile_registers=4, outer=weights, border=skip, unroll=1, store=beside, fetch=next
+; tile_columns=2, tile_registers=4, outer=weights, border=skip, unroll=1, store=beside, fetch=next,
+; last_tile=overlapping
 ; all code: 1797 lines, sha256 9e9add75d059b789b947e16729b6afaf24bf13d7afbc947c1abc0048fe3bb567
 ; inner loop: 178 instructions, 48 products, 50 loads, 4 stores; on the stack 20 loads, 3 stores
 L0:

@@ -1,7 +1,7 @@
-; x86.conv version 2 on x86-avxvnni
+; x86.conv version 3 on x86-avxvnni
 ; conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8
-; tile_columns=3, tile_registers=4, outer=weights, border=skip, unroll=2, store=beside, fetch=next
-; all code: 2366 lines, sha256 17deb66b2209e3f86bfe1cf896b7a4aad381309f578f3c2cc9e8745829599689
+; tile_columns=3, tile_registers=4, outer=weights, border=skip, unroll=2, store=beside, fetch=next, last_tile=narrower
+; all code: 1890 lines, sha256 ce73b8f9987e3508ae60d525f1a8f9eb2ddc35d63ea44cefb00b97ceee020a35
 ; inner loop: 54 instructions, 24 products, 14 loads, 0 stores; on the stack 0 loads, 0 stores
 L0:
  movl %r0d, %r1d
