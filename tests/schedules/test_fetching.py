@@ -39,7 +39,8 @@ CASES = [("x86.conv", *each) for each in CONVS] + [("x86.grouped", *each) for ea
 def built(template: str, key: str, knobs: Mapping[str, Value], profile: str) -> Built:
     workload, target = parse_workload(key), host_target(profile)
     default = template_named(template).space(workload, target).default
-    config = {**default, "outer": "weights", "fetch": "next", **knobs}
+    usual = {"last_tile": "overlapping"} if "last_tile" in default else {}
+    config = {**default, **usual, "outer": "weights", "fetch": "next", **knobs}
     return build(workload, target, config, template_named(template))
 
 

@@ -57,8 +57,9 @@ def test_they_are_exact_and_stay_inside_their_arrays(
 @pytest.mark.parametrize(("key", "knobs"), LAYERS)
 def test_each_column_is_computed_once(key: str, knobs: Mapping[str, Value]) -> None:
     space = space_of(key)
-    config = {**space.default, "tile_registers": 1, "fetch": "demand", "store": "after", **knobs}
-    layout = TEMPLATE.apply(parse_workload(key), any_target("x86-avx512vnni"), {**config, "last_tile": "narrower"}).layout
+    usual = {**space.default, "tile_registers": 1, "fetch": "demand", "store": "after"}
+    config = {**usual, **knobs, "last_tile": "narrower"}
+    layout = TEMPLATE.apply(parse_workload(key), any_target("x86-avx512vnni"), config).layout
     assert isinstance(layout, ConvForm)
     step = layout.tile_columns
     columns = [
