@@ -154,6 +154,12 @@ def _spread_over_axes(profile: str) -> None:
         vectors.test_products_on_threads(shape)
 
 
+def _concatenated(profile: str) -> None:
+    for rows, lengths in vectors.CONCATENATED:
+        vectors.assert_concatenated(profile, rows, lengths)
+    vectors.test_parts_of_rows_on_threads()
+
+
 def _moved_in_blocks(profile: str) -> None:
     for element in vectors.MOVED:
         vectors.test_transpositions(profile, element)
@@ -178,6 +184,7 @@ def _averaged(profile: str) -> None:
 
 # What drawn operators are too small for.
 JUDGES: dict[str, Callable[[str], None]] = {
+    "concat": _concatenated,
     "lookup": _looked_up,
     "mean": _summed_over_windows,
     "pointwise": _spread_over_axes,

@@ -34,7 +34,7 @@ def stored_values(shape: Shape, element: ElementType, seed: int = RNG_SEED) -> A
     """Random ones, with both extremes."""
     low, high = RANGES[element]
     made = np.random.default_rng(seed).integers(low, high + 1, shape)
-    made.reshape(-1)[:2] = low, high
+    made.reshape(-1)[:2] = (low, high)[: made.size]
     return made.astype(DTYPES[element])
 
 
@@ -58,6 +58,41 @@ def test_tables_of_many_bytes_on_threads(threads: int) -> None:
     length, table = 140_001, np.random.default_rng(RNG_SEED).permutation(256).astype(np.uint8)
     graph = graph_of(Kind.LOOKUP, [value_of("data", (length,), "u8")], value_of("made", (length,), "u8"), table=table)
     assert_operator_exact(graph, host_target(), [stored_values((length,), "u8")], threads)
+
+
+# Rows before the axis, and each part's length of them: shorter than a vector and longer, alone, and of one value.
+CONCATENATED: list[tuple[int, tuple[int, ...]]] = [
+    (50, (16, 16)),
+    (9, (24, 5, 64)),
+    (1, (300, 1, 77)),
+    (333, (1, 40)),
+    (70, (3, 4099)),
+    (2, (1100, 257)),
+    (3, (2, 1)),
+]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("profile", SOME)
+@pytest.mark.parametrize(("rows", "lengths"), CONCATENATED)
+def test_parts_of_rows(profile: str, rows: int, lengths: tuple[int, ...]) -> None:
+    """Every other part has the output's scale and is copied, and the other way round."""
+    assert_concatenated(profile, rows, lengths)
+
+
+def assert_concatenated(profile: str | None, rows: int, lengths: tuple[int, ...], threads: int = 1) -> None:
+    for element, is_even in itertools.product(BYTES, (0, 1)):
+        parts = [
+            value_of(f"part{index}", (rows, length), element, 0.05 if index % 2 == is_even else 0.031, 7)
+            for index, length in enumerate(lengths)
+        ]
+        made = value_of("made", (rows, sum(lengths)), element, 0.05, 7)
+        arrays = [stored_values(each.shape, element, seed) for seed, each in enumerate(parts)]
+        assert_operator_exact(graph_of(Kind.CONCAT, parts, made, axis=1), host_target(profile), arrays, threads)
+
+
+def test_parts_of_rows_on_threads() -> None:
+    assert_concatenated(None, 1001, (24, 40), threads=2)
 
 
 @pytest.mark.parametrize("profile", SOME)
