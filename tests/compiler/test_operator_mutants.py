@@ -59,6 +59,7 @@ OF_NO_VALUE = "0 times a slope is 0, too"
 OTHER_WAY = "both ways that it chooses from are of the same values"
 TWICE = "some vectors, blocks or groups of channels are computed twice"
 ONE_ROW = "windows of one row of an image have none below"
+NOTHING = "an output without values"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -66,16 +67,17 @@ LET_THROUGH: Mapping[str, str] = {
     "average_pool: tirx.Select(total < 0, -1, 1): total < 0 -> total <= 0": OF_ZERO,
     "resize: total < 0: 0 -> 1": OF_ZERO,
     "resize: tirx.Select(total < 0, -1, 1): total < 0 -> total <= 0": OF_ZERO,
-    "concat: T.parallel(0, rows) if target.threads > 1 and rows > 1 else T.serial(0, rows): "
+    "_concat_values: T.parallel(0, rows) if target.threads > 1 and rows > 1 else T.serial(0, rows): "
     "target.threads > 1 and rows > 1 -> target.threads > 1 or rows > 1": SHARED_ROWS,
-    "concat: target.threads > 1 and rows > 1: target.threads > 1 -> target.threads >= 1": SHARED_ROWS,
-    "concat: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
-    "concat: target.threads > 1: 1 -> 2": SHARED_ROWS,
+    "_concat_values: target.threads > 1 and rows > 1: target.threads > 1 -> target.threads >= 1": SHARED_ROWS,
+    "_concat_values: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
+    "_concat_values: target.threads > 1: 1 -> 2": SHARED_ROWS,
+    "_concat_values: rows > 1: 1 -> 2": SHARED_ROWS,
     "resize: tirx.floor(total + 0.5).astype: tirx.floor(total + 0.5) -> tirx.trunc(total + 0.5)": SATURATED,
     "prelu: tirx.Select(data >= 0, _scaled(data, constants.above), _scaled(data * slope, constants.below)): "
     "data >= 0 -> data > 0": OF_NO_VALUE,
-    "concat: True: True -> False": NO_ALIAS,
-    "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
+    "_concat_values: True: True -> False": NO_ALIAS,
+    "_concat_values: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 -> "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) - 1": LAST_BIT,
@@ -115,6 +117,18 @@ LET_THROUGH: Mapping[str, str] = {
     "-channels * (self.lanes * self.vectors)": TWICE,
     "_high_product: 1 << 30: 30 -> 31": LAST_BIT,
     "_high_product: 1 << 30: 1 -> 2": LAST_BIT,
+    "concat: vectors is not None and all((_fills(part, rows, vectors) for part in parts)): vectors is not None -> "
+    "vectors is None": OTHER_WAY,
+    "_fills: part.value.type in BYTES and (part.table is None or part.length * rows >= vectors.width): "
+    "part.table is None or part.length * rows >= vectors.width -> "
+    "part.table is None and part.length * rows >= vectors.width": OTHER_WAY,
+    "_fills: part.table is None or part.length * rows >= vectors.width: part.length * rows >= vectors.width -> "
+    "part.length * rows > vectors.width": OTHER_WAY,
+    "_concat_vectors: max(1, row * rows): 1 -> 2": NOTHING,
+    "_concat_vectors: -(-rows // of_block): -rows // of_block -> -rows * of_block": TWICE,
+    "_rows_of_block: -(-width // shortest): -width // shortest -> -width * shortest": OTHER_WAY,
+    "_rows_of_block: [1]: 1 -> 2": NOTHING,
+    "_look_up: length % vectors.width == 0: length % vectors.width -> length + vectors.width": OTHER_WAY,
 }
 """Mutants that no drawn operator shows, by place, and why."""
 
