@@ -13,19 +13,20 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.graph import Graph, Operator, Value
 from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, values_of
+from int8tune.compiler.operator_kernels.lookup import entries_of, look_up
 from int8tune.compiler.operator_kernels.tables import computed_entries
+from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.operators.concat import concat_constants
 from int8tune.compiler.program import Array
 from int8tune.schedules.intrinsics.byte_tables import BYTE_TABLES, ByteTable
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
 from int8tune.schedules.written.accumulators import ON_STACK
-from int8tune.schedules.written.rows import copy_row, load_bytes, repeat, share, store_vector
+from int8tune.schedules.written.rows import copy_row, repeat, share
 from int8tune.schedules.written.signature import flat_argument
 
 # Bytes of a part that are looked up before they are copied to where they belong: they stay in the first-level cache.
 BLOCK_BYTES = 4096
-BYTES = ("u8", "s8")
 # Rows from so many vectors on are looked up where they go.
 LONG_VECTORS = 4
 
@@ -65,12 +66,7 @@ def _concat_vectors(
     blocks = -(-rows // of_block)
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("main")
-        given = [
-            flat_argument(f"part_{index}", max(1, part.length * rows), TYPES[part.value.type])
-            for index, part in enumerate(parts)
-        ]
-        entries = {index: flat_argument(f"entries_{index}", 256, "uint8") for index in looked_up}
-        out = flat_argument("out", max(1, row * rows), TYPES[output.type])
+        given, entries, out = _arguments(parts, looked_up, "uint8", output)
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
 
         def block(index: Any) -> None:
@@ -86,9 +82,7 @@ def _concat_vectors(
 
         if rows:
             share(blocks, target.threads, block)
-    constants = tuple(
-        np.roll(part.table, RANGES[part.value.type][0]).view(np.uint8) for part in parts if part.table is not None
-    )
+    constants = tuple(entries_of(part.table, part.value) for part in parts if part.table is not None)
     return OperatorKernel(builder.get(), operator.inputs, constants)
 
 
@@ -123,11 +117,7 @@ def _look_up(source: Rows, made: Rows, count: int, entries: Any, vectors: ByteTa
     def look(into: Any, into_at: Any, at: Any, total: int) -> None:
         def vector(index: Any) -> None:
             offset = T.Bind(T.min(index * vectors.width, total - vectors.width))
-            places = T.reinterpret(
-                load_bytes(source.buffer, at + offset, vectors.width), dtype=f"uint8x{vectors.width}"
-            )
-            found = T.reinterpret(vectors.look(registers, T.Bind(places)), dtype=f"{into.dtype}x{vectors.width}")
-            store_vector(into, into_at + offset, found, vectors.width)
+            look_up(vectors, registers, (source.buffer, at + offset), (into, into_at + offset))
 
         repeat(-(-total // vectors.width), vector)
 
@@ -151,9 +141,7 @@ def _concat_values(
     row = sum(part.length for part in parts)
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("main")
-        given = [_argument(f"part_{index}", part.value.shape, part.value.type) for index, part in enumerate(parts)]
-        entries = {index: _argument(f"entries_{index}", (256,), output.type) for index in looked_up}
-        out = _argument("out", output.shape, output.type)
+        given, entries, out = _arguments(parts, looked_up, TYPES[output.type], output)
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         with T.parallel(0, rows) if target.threads > 1 and rows > 1 else T.serial(0, rows) as at:
             first = 0
@@ -166,8 +154,17 @@ def _concat_values(
     return OperatorKernel(builder.get(), operator.inputs, constants)
 
 
-def _argument(name: str, shape: tuple[int, ...], element: str) -> Any:
-    return T.arg(name, T.buffer((math.prod(shape),), TYPES[element]))
+def _arguments(
+    parts: Sequence[Part], looked_up: Sequence[int], dtype: str, output: Value
+) -> tuple[list[Any], dict[int, Any], Any]:
+    """The parts, the tables of those that are looked up, by their numbers, and the output, each of one axis."""
+
+    def argument(name: str, value: Value) -> Any:
+        return flat_argument(name, math.prod(value.shape), TYPES[value.type])
+
+    given = [argument(f"part_{index}", part.value) for index, part in enumerate(parts)]
+    entries = {index: flat_argument(f"entries_{index}", 256, dtype) for index in looked_up}
+    return given, entries, argument("out", output)
 
 
 def _same(value: Any) -> Any:

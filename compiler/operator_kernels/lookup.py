@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,7 @@ def lookup(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     vectors = BYTE_TABLES.get(target.profile)
     is_step = step_between(every_stored(data), table.astype(np.int64)) is not None
     if vectors is not None and not is_step and math.prod(data.shape) >= vectors.width:
-        # In the order of what is stored, seen as numbers without a sign.
-        entries = np.roll(table, RANGES[data.type][0]).view(np.uint8)
-        return OperatorKernel(_vectors_of(data, output, vectors, target), operator.inputs, (entries,))
+        return OperatorKernel(_vectors_of(data, output, vectors, target), operator.inputs, (entries_of(table, data),))
     compute = computed_entries(table, data, output)
     if compute is not None:
         return pointwise(operator, [data], output, compute, target)
@@ -45,6 +44,31 @@ def lookup(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         return entries[value.astype("int32") - RANGES[data.type][0]]
 
     return pointwise(operator, [data], output, entry, target, [table])
+
+
+def entries_of(table: Array, data: Value) -> Array:
+    """A table in the order of what is stored, seen as numbers without a sign."""
+    entries: Array = np.roll(table, RANGES[data.type][0]).view(np.uint8)
+    return entries
+
+
+def look_up(
+    vectors: ByteTable,
+    registers: Sequence[Any],
+    source: tuple[Any, Any],
+    made: tuple[Any, Any],
+    place: Callable[[Any], Any] | None = None,
+) -> None:
+    """Look up a vector of a buffer from an index on, and store what is found in another one.
+
+    Args:
+        source, made: a buffer of bytes, and where in it.
+        place: makes u8 places in the table of what was loaded; they are what was loaded if left out.
+    """
+    width, (out, at) = vectors.width, made
+    loaded = T.reinterpret(load_bytes(*source, width), dtype=f"uint8x{width}")
+    found = vectors.look(registers, T.Bind(place(loaded) if place else loaded))
+    store_vector(out, at, T.reinterpret(found, dtype=f"{out.dtype}x{width}"), width)
 
 
 def _vectors_of(data: Value, output: Value, vectors: ByteTable, target: Target) -> Any:
@@ -64,9 +88,7 @@ def _vectors_of(data: Value, output: Value, vectors: ByteTable, target: Target) 
             first, behind = index * blocks // threads, (index + 1) * blocks // threads
             with T.serial(first, behind) as block:
                 at = T.Bind(T.min(block * width, length - width))
-                places = T.reinterpret(load_bytes(values, at, width), dtype=f"uint8x{width}")
-                found = vectors.look(registers, T.Bind(places))
-                store_vector(out, at, T.reinterpret(found, dtype=f"{TYPES[output.type]}x{width}"), width)
+                look_up(vectors, registers, (values, at), (out, at))
 
         share(threads, threads, thread)
     return builder.get()

@@ -19,6 +19,7 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_RESULTS, TYPES, bounded, nearest_even, stored
+from int8tune.compiler.operator_kernels.lookup import look_up
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.softmax import SoftmaxConstants
 from int8tune.compiler.program import Array
@@ -164,9 +165,8 @@ class _Writer:
         most = T.Bind(T.broadcast(T.reinterpret(largest, dtype="uint8"), width))
 
         def look(at: Any) -> None:
-            found = T.reinterpret(load_bytes(self.values, start + at, width), dtype=f"uint8x{width}")
-            made = vectors.look(registers, T.Bind(most - found))
-            store_vector(self.out, start + at, T.reinterpret(made, dtype=f"{self.out.dtype}x{width}"), width)
+            place = start + at
+            look_up(vectors, registers, (self.values, place), (self.out, place), lambda found: most - found)
 
         self._over_row(look)
 

@@ -177,7 +177,12 @@ class ConvForm:
     @property
     def block_bytes(self) -> int:
         """Bytes of the weights of a tile of channels."""
-        return self.reduction_steps * self.tile_registers * self.registers.weight_bytes
+        return math.prod(self.weight_shape[1:])
+
+    @property
+    def tiles_of_block(self) -> int:
+        """Tiles that take the same weights."""
+        return self.image.batch * self.output[0] * self.tiles_of_a_row
 
     @property
     def steps_of_fetch(self) -> float:
@@ -223,9 +228,7 @@ class ConvForm:
     def largest_share(self) -> int:
         """Tiles of the thread that has most of them."""
         rows = self.image.batch * self.image.output[0]
-        return largest_share(
-            self.outer == "weights", self.threads, self.image.groups * self.channel_tiles, rows, self.tiles_of_a_row
-        )
+        return largest_share(self.outer == "weights", self.threads, self.blocks, rows, self.tiles_of_a_row)
 
     @property
     def inside_share(self) -> float:
@@ -245,8 +248,7 @@ class ConvForm:
     @property
     def weight_shape(self) -> tuple[int, ...]:
         """[groups * channel tiles, steps, registers, bytes]; steps by kernel row and run, then the gathered ones."""
-        tiles = self.image.groups * self.channel_tiles
-        return (tiles, self.reduction_steps, self.tile_registers, self.registers.weight_bytes)
+        return (self.blocks, self.reduction_steps, self.tile_registers, self.registers.weight_bytes)
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
         """Weights [OC, KH, KW, C / groups] or [OC, K] in the order of `weight_shape`, zeros behind each run."""

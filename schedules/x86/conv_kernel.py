@@ -87,8 +87,7 @@ class _ConvWriter:
         if form.pipelined:
             self.pending = PendingTile(*shape)
         if form.fetch == "next":
-            tiles = form.image.batch * form.output[0] * form.tiles_of_a_row
-            self.next_block = NextBlock(self.weight, form.block_bytes, tiles, form.steps_of_fetch)
+            self.next_block = NextBlock(self.weight, form.block_bytes, form.tiles_of_block, form.steps_of_fetch)
             self.next_block.begin(first)
 
     def _tile(self, tile: Tile) -> None:
@@ -102,7 +101,7 @@ class _ConvWriter:
             return
         self._store(self.sums, range(tile.columns.width), *place)
         if self.form.pipelined:
-            self.pending.clear()
+            self.pending.put(0)
 
     def _end(self) -> None:
         if self.form.pipelined:

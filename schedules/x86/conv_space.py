@@ -39,7 +39,8 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
     needed = math.ceil(image.group_outputs / registers.lanes)
     columns = tile_sizes(image.output[1], MAX_TILE_COLUMNS)
     most = min(needed, MAX_ROW_REGISTERS if columns[-1] == 1 else MAX_TILE_REGISTERS)
-    last_tiles = ("overlapping", "narrower")[: 1 + any(image.output[1] % size for size in columns)]
+    has_rests = any(image.output[1] % size for size in columns)
+    last_tiles = ("overlapping", "narrower") if has_rests else ("overlapping",)
     knobs = (
         Knob("tile_columns", columns),
         Knob("tile_registers", tuple(range(1, most + 1))),
@@ -66,12 +67,12 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
     def long_enough(config: Mapping[str, Value]) -> bool:
         return config["store"] == "after" or form(config).steps_of_store_turn > 0
 
-    def divides_no_row(config: Mapping[str, Value]) -> bool:
-        return config["last_tile"] != "narrower" or image.output[1] % int(config["tile_columns"]) > 0
+    def has_rest(config: Mapping[str, Value]) -> bool:
+        return config["last_tile"] != "narrower" or form(config).narrow_columns > 0
 
     constraints = (
         next_block(form),
-        Constraint("the last tile of a row is narrower where tiles do not divide it", divides_no_row),
+        Constraint("the last tile of a row is narrower where tiles do not divide it", has_rest),
         Constraint("a reduction has a step for each part of a tile that is stored beside it", long_enough),
         Constraint(f"the tile fits {registers.count} vector registers", fits),
         Constraint(f"at most {MAX_EDGE_TILES} tiles of a row lie at the border", few_edges),
@@ -168,8 +169,7 @@ def _features(form: ConvForm) -> dict[str, float]:
     image = form.image
     rows, width = image.output
     reduction = form.reduction_steps
-    weight_tile = reduction * form.tile_registers * form.registers.weight_bytes
-    weight_bytes = weight_tile * form.channel_tiles * image.groups
+    weight_bytes = form.block_bytes * form.blocks
     image_bytes = image.batch * image.height * image.width * image.channels
     span = ((form.tile_columns - 1) * image.window.stride[1] + image.window.kernel[1]) * image.channels
     tiles_of_a_row = form.tiles_of_a_row
@@ -192,13 +192,13 @@ def _features(form: ConvForm) -> dict[str, float]:
         / image.runs,
         "reduction_steps": reduction,
         "unrolled_dots": form.accumulators * form.unroll,
-        "weight_tile_bytes": weight_tile,
+        "weight_tile_bytes": form.block_bytes,
         "weight_bytes": weight_bytes,
         "data_tile_bytes": span * image.window.kernel[0],
         "image_bytes": image_bytes,
         "streamed_bytes": streamed_bytes,
         "column_stride_bytes": image.window.stride[1] * image.channels,
-        "tiles": tiles_of_a_row * form.channel_tiles * rows * image.batch * image.groups,
+        "tiles": form.tiles_of_block * form.blocks,
         "edge_tiles": len(form.column_tiles) - 1,
         "weights_outer": float(not image_outer),
         "copies": float(form.copies),

@@ -260,6 +260,16 @@ class GroupedForm:
         """Bytes of the weights of a tile of channels."""
         return math.prod(self.weight_shape[1:])
 
+    @property
+    def tiles_of_block(self) -> int:
+        """Tiles that take the same weights."""
+        return self.image.batch * self.output[0] * self.tiles_of_a_row
+
+    @property
+    def steps_of_fetch(self) -> float:
+        """Kernel rows of an average tile, beside which weights can be fetched."""
+        return self.image.window.kernel[0] * self.inside_share
+
     def weight_index(self, tile: Any, row: Any, word: int, step: int, register: int) -> Any:
         """Where an operand of weights is, counted in operands."""
         _, rows, words, steps, registers, _ = self.weight_shape

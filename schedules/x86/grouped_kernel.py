@@ -66,8 +66,8 @@ class _GroupedWriter:
         if form.has_window_sum:
             self.window_sums = Accumulators(form.tile_columns, len(form.vector_starts), form.lanes)
         if form.fetch == "next":
-            tiles, rows = form.image.batch * form.output[0] * form.tiles_of_a_row, form.image.window.kernel[0]
-            self.next_block = NextBlock(self.arguments.weight, form.block_bytes, tiles, rows * form.inside_share)
+            weight, tiles = self.arguments.weight, form.tiles_of_block
+            self.next_block = NextBlock(weight, form.block_bytes, tiles, form.steps_of_fetch)
             self.next_block.begin(first)
 
     def _tile(self, tile: Tile) -> None:

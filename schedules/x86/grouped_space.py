@@ -157,7 +157,7 @@ def _copy_cycles(form: GroupedForm) -> float:
 def _features(form: GroupedForm) -> dict[str, float]:
     """What a cost model can know before anything is built; bytes and counts, not times."""
     image, words = form.image, form.words
-    rows, width = image.output
+    width = image.output[1]
     reduction = image.window.kernel[0] * words.steps * words.count
     filled = form.tile_outputs / (form.tile_registers * form.lanes)
     overlaps = form.channel_tiles * form.tile_groups / image.groups * form.tiles_of_a_row * form.tile_columns / width
@@ -173,13 +173,13 @@ def _features(form: GroupedForm) -> dict[str, float]:
         "reduction_steps": reduction,
         "waste": overlaps / filled * reduction * TAPS / (math.prod(image.window.kernel) * image.group_channels),
         "loads_per_pixel": len(form.loads[0]),
-        "weight_tile_bytes": weight_bytes / form.channel_tiles,
+        "weight_tile_bytes": form.block_bytes,
         "weight_bytes": weight_bytes,
         "image_bytes": image.batch * image.height * image.width * form.pixel_bytes,
         "span_bytes": form.span * TAPS,
         "stream_cycles": _stream_cycles(form),
         "copy_cycles": _copy_cycles(form),
-        "tiles": form.tiles_of_a_row * form.channel_tiles * rows * image.batch,
+        "tiles": form.tiles_of_block * form.blocks,
         "edge_tiles": len(form.column_tiles) - 1,
         "weights_outer": float(form.outer == "weights"),
         "registers_first": float(form.order == "registers"),

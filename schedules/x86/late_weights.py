@@ -7,10 +7,11 @@ from typing import Protocol
 
 from int8tune.schedules.space import Config, Constraint, Value, cheapest
 
-# Of a byte, on demand and fetched beside the block before it: fitted to 120 layers with cold weights on Zen 5.
+# Of a byte, on demand and fetched beside the block before it: about what 107 layers with cold weights took on Zen 5.
 LATE_BYTE_CYCLES, FETCHED_BYTE_CYCLES = 0.2, 0.02
 # From so many bytes on, kernels last long enough for a fetched block to come in time.
 MANY_BYTES = 16 << 10
+# How many times the estimate of another tile the usual one's must be to give way.
 CLEARLY_MORE = 1.1
 
 

@@ -24,13 +24,9 @@ class PendingPlace:
         T.buffer_store(self.state, T.int32(0), [0])
 
     def put(self, count: Any, *place: Any) -> None:
-        """Let `count` parts wait."""
+        """Let `count` parts wait, or none."""
         for index, value in enumerate((count, *place)):
             T.buffer_store(self.state, T.cast(value, "int32"), [index])
-
-    def clear(self) -> None:
-        """Let nothing wait."""
-        T.buffer_store(self.state, T.int32(0), [0])
 
     @property
     def count(self) -> Any:

@@ -124,7 +124,6 @@ LET_THROUGH: Mapping[str, str] = {
     "part.table is None and part.length * rows >= vectors.width": OTHER_WAY,
     "_fills: part.table is None or part.length * rows >= vectors.width: part.length * rows >= vectors.width -> "
     "part.length * rows > vectors.width": OTHER_WAY,
-    "_concat_vectors: max(1, row * rows): 1 -> 2": NOTHING,
     "_concat_vectors: -(-rows // of_block): -rows // of_block -> -rows * of_block": TWICE,
     "_rows_of_block: -(-width // shortest): -width // shortest -> -width * shortest": OTHER_WAY,
     "_rows_of_block: [1]: 1 -> 2": NOTHING,
