@@ -71,6 +71,8 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     ("cuda.mma", 3): Upgrade(same_kernels=False),
     ("cuda.dp4a", 3): Upgrade(same_kernels=False),
     ("cuda.depthwise", 2): Upgrade(same_kernels=False),
+    # Tiles may go down the image.
+    ("cuda.depthwise", 3): Upgrade(same_kernels=True),
     ("cuda.first", 1): Upgrade(same_kernels=False),
 }
 

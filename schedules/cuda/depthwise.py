@@ -15,10 +15,10 @@ from int8tune.schedules.workload import DepthwiseConv2d, Workload
 
 
 class DepthwiseCuda:
-    """A tile of outputs in each thread; rows become words, which are multiplied by DP4A."""
+    """A tile of outputs in each thread, which may go down the image; rows become words, multiplied by DP4A."""
 
     name = "cuda.depthwise"
-    version = 3
+    version = 4
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.gpu is None:
@@ -36,8 +36,10 @@ class DepthwiseCuda:
         assert isinstance(workload, DepthwiseConv2d)
         assert target.gpu is not None
         from int8tune.schedules.cuda.depthwise_kernel import write_depthwise
+        from int8tune.schedules.cuda.depthwise_walk_kernel import write_depthwise_walk
 
         config = self.space(workload, target).check(config)
         form = depthwise_form(workload, config)
-        function = write_depthwise(workload, form, target.gpu)
+        write = write_depthwise_walk if form.steps > 1 else write_depthwise
+        function = write(workload, form, target.gpu)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

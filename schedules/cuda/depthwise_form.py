@@ -6,6 +6,10 @@ into one word of four rows for each channel (PRMT). Such a word is multiplied (D
 weights that are zero for the rows which that output does not read. So a word serves the outputs beside each other and,
 where rows are left, those below each other.
 
+Where the weights and the stride let it, a tile may go down the image, two rows of the image a step, and load the next
+two while it multiplies: half of a step's words it has already (`depthwise_walk_kernel`). What lies in the border then
+has the value of a zero, so that all outputs have the same bias.
+
 Tiles that do not divide an image overlap at its end: a few outputs are computed and stored twice.
 """
 
@@ -37,6 +41,7 @@ class DepthwiseForm:
     tile_rows: int
     tile_columns: int
     threads: int
+    steps: int = 1
     data_offset: int = 0
 
     @property
@@ -111,8 +116,13 @@ class DepthwiseForm:
         return math.ceil(self.workload.out_channels / CHANNELS)
 
     @property
+    def walked_rows(self) -> int:
+        """Output rows of all steps of a tile."""
+        return self.steps * self.tile_rows
+
+    @property
     def row_tiles(self) -> int:
-        return math.ceil(self.output[0] / self.tile_rows)
+        return math.ceil(self.output[0] / self.walked_rows)
 
     @property
     def column_tiles(self) -> int:
@@ -134,7 +144,7 @@ class DepthwiseForm:
     @property
     def weight_order(self) -> tuple[Any, ...]:
         """Forms of a layer for which this is the same pack weights the same way."""
-        return (self.tile_rows,)
+        return self.tile_rows, self.steps > 1
 
     @property
     def weight_words(self) -> int:
@@ -145,14 +155,24 @@ class DepthwiseForm:
     def registers(self) -> int:
         """About as many as a thread needs: sums, weights, a column, and what addresses take."""
         sums = self.tile_rows * self.tile_columns * CHANNELS * (1 + self.has_window_sum)
+        if self.steps > 1:
+            return sums + self.weight_words * CHANNELS + 5 * len(self.columns) + 2 * CHANNELS + 24
         return sums + self.weight_words * CHANNELS + len(self.rows) + CHANNELS * len(self.words) + 40
 
     @property
     def instructions(self) -> int:
         """About as many as a thread runs."""
         dots = self.weight_words * self.tile_columns * CHANNELS * (1 + self.has_window_sum)
+        if self.steps > 1:
+            step = dots + 8 * len(self.columns) + 5 * self.tile_rows * self.tile_columns * CHANNELS + 10
+            return self.steps * step + self.weight_words + 4 * len(self.columns) + 60
         read = len(self.columns) * (len(self.rows) * (12 if self.gathers else 3) + 8 * len(self.words))
         return dots + read + self.weight_words + 9 * self.tile_rows * self.tile_columns * CHANNELS + 40
+
+    @property
+    def rows_read(self) -> int:
+        """Rows of the image that a thread loads."""
+        return len(self.rows) if self.steps == 1 else (self.steps + 1) * WORD_ROWS // 2
 
     @property
     def row_classes(self) -> BorderClasses:
@@ -164,7 +184,8 @@ class DepthwiseForm:
 
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:
-        return taps_of_both(self.row_classes[1], self.column_classes[1])
+        of_classes = taps_of_both(self.row_classes[1], self.column_classes[1])
+        return np.ones_like(of_classes[:1]) if self.steps > 1 else of_classes
 
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
@@ -190,7 +211,16 @@ class DepthwiseForm:
         return zero_point
 
 
+def can_walk(workload: DepthwiseConv2d, tile_rows: int) -> bool:
+    """Whether tiles of so many rows may go down the image: a word has all that they read, half of it the next step."""
+    window = workload.window
+    reads = (tile_rows - 1) * window.stride[0] + window.kernel[0]
+    has_words = workload.channels % CHANNELS == 0 and workload.multiplier == 1
+    is_half = window.dilation[0] == 1 and reads <= WORD_ROWS and tile_rows * window.stride[0] == WORD_ROWS // 2
+    return is_half and has_words and not workload.numerics.weight_zero_point
+
+
 def depthwise_form(workload: DepthwiseConv2d, config: Mapping[str, Value]) -> DepthwiseForm:
     """The form of one config."""
-    sizes = (int(config[name]) for name in ("tile_rows", "tile_columns", "threads"))
+    sizes = (int(config[name]) for name in ("tile_rows", "tile_columns", "threads", "steps"))
     return DepthwiseForm(workload, *sizes)

@@ -350,11 +350,18 @@ def bytes_across(low: Any, high: Any, first: Any) -> Any:
 
 def transposed(words: Any, bind: Callable[[Any], Any]) -> list[Any]:
     """Four words, each of byte 0, 1, 2 or 3 of the given four."""
-    low, high = (
-        [bind(_permuted(words[first], words[first + 1], order)) for first in (0, 2)] for order in (0x5140, 0x7362)
-    )
-    pairs = [(low, 0x5410), (low, 0x7632), (high, 0x5410), (high, 0x7632)]
-    return [bind(_permuted(*pair, order)) for pair, order in pairs]
+    return rows_joined(rows_paired(words[0], words[1], bind), rows_paired(words[2], words[3], bind), bind)
+
+
+def rows_paired(first: Any, second: Any, bind: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Bytes 0 of two words, then bytes 1, as one word; bytes 2 and 3 as another."""
+    return bind(_permuted(first, second, 0x5140)), bind(_permuted(first, second, 0x7362))
+
+
+def rows_joined(first: tuple[Any, Any], second: tuple[Any, Any], bind: Callable[[Any], Any]) -> list[Any]:
+    """Of two such pairs, four words: each of byte 0, 1, 2 or 3 of all four."""
+    orders = (0x5410, 0x7632)
+    return [bind(_permuted(low, high, order)) for low, high in zip(first, second, strict=True) for order in orders]
 
 
 def _permuted(first: Any, second: Any, order: int) -> Any:

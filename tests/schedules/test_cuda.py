@@ -127,6 +127,19 @@ CLUSTER_FAULTS = {
 }
 TURN_FAULTS = {"no turns": (r"\n +int8tune_await_turn\(.*", "")}
 EVERY_FAULT = [*itertools.product(SMALL, FAULTS), *itertools.product(["cuda.wgmma"], GROUP_FAULTS)]
+# Depthwise layers, and tiles of rows, columns and steps that go down their images.
+WALKS = [
+    ("dwconv2d-u8s8-2x13x11x32-k3x3x1-s1-p1-float.c-u8", (2, 4, 2)),
+    ("dwconv2d-u8s8-1x9x11x32-k3x3x1-s1-p1-float.c-u8", (2, 3, 4)),
+    ("dwconv2d-u8s8-2x14x20x48-k3x3x1-s2-p0.0.1.1-float.c-u8", (1, 5, 7)),
+    ("dwconv2d-u8s8-2x13x20x48-k3x3x1-s2-p1-fused.c-u8", (1, 4, 4)),
+    ("dwconv2d-s8s8-1x7x7x24-k3x3x1-s1-p1-fixed.c-s8", (2, 7, 4)),
+    ("dwconv2d-u8s8-3x5x5x20-k3x3x1-s1-p0-float.c-s8", (2, 2, 2)),
+]
+WALK_FAULTS = {
+    "a border of zeros": (r"& 255\) \* 16843009", "& 0) * 16843009"),
+    "a row too far": (r"(_ptr\w*\[1\] = \(_ptr\w*\[1\] \+) (\d+)\)", r"\1 2 * \2)"),
+}
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
 
 
@@ -243,6 +256,27 @@ def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
     workload, target = parse_workload(key), host_target(profile)
     kernel = template_for(workload, target).apply(workload, target, _default(key, profile))
     assert compile_kernel(workload, target, kernel).wrong_cases() == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(("key", "tile"), one_in(3, WALKS))
+def test_depthwise_tiles_go_down_the_image(key: str, tile: tuple[int, int, int]) -> None:
+    """Steps in turns of two and what is left of them; borders on every side, and rows that are not there."""
+    assert walk(key, tile).wrong_cases() == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("fault", one_in(2, WALK_FAULTS))
+def test_a_step_that_reads_other_rows_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host_target(HOPPER)
+    emulated_gpus.compile_with_fault(monkeypatch, *WALK_FAULTS[fault])
+    assert is_caught(walk(*WALKS[0]))
+
+
+def walk(key: str, tile: tuple[int, int, int]) -> Built:
+    rows, columns, steps = tile
+    knobs = {"tile_rows": rows, "tile_columns": columns, "steps": steps, "threads": 64}
+    return build(parse_workload(key), host_target(HOPPER), knobs, template_named("cuda.depthwise"))
 
 
 @pytest.mark.thorough
@@ -428,6 +462,19 @@ class TestMachineCode:
         assert counts["IDP"] == 2 * 4 * 3 * 4
         # Six columns, eight for each; the others put bytes together that are stored.
         assert 6 * 8 <= counts["PRMT"] <= 6 * 8 + 2 * 4 * 4
+
+    def test_a_depthwise_tile_that_goes_down_loads_only_new_rows(self, tmp_path: Path) -> None:
+        """Of two steps in turn: two rows of six columns each, the words of which are half done already."""
+        knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4, "threads": 64, "steps": 14}
+        code = gpu_binaries.code_of("dwconv2d-u8s8-1x56x56x128-k3x3x1-s1-p0-float.c-u8", HOPPER, tmp_path, knobs)
+        assert code.memory_bytes == 0
+        loop = code.loop_with_most("IDP")
+        assert loop["IDP"] == 2 * (2 * 4 * 3 * 4)
+        assert loop["LDG"] == 2 * 2 * 6
+        # Of each column two words of two rows, then four of four; no more than a few for stored bytes.
+        assert 2 * 6 * 6 <= loop["PRMT"] <= 2 * 6 * 6 + 2 * 8
+        # Of the 64 sums of a turn, with all that it takes to requantize, load and store them.
+        assert loop.total() < 10 * 64
 
     @pytest.mark.slow
     @pytest.mark.timeout(1800)

@@ -178,10 +178,10 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "most"), [("cuda.wgmma", 73, 1.03), ("cuda.first", 3, 1.03), ("cuda.depthwise", 30, 1.06)]
+    ("name", "layers", "most"), [("cuda.wgmma", 73, 1.03), ("cuda.first", 3, 1.03), ("cuda.depthwise", 30, 1.08)]
 )
 def test_costs_choose_what_an_h200_found_fast(name: str, layers: int, most: float) -> None:
-    """Of ten kernels of each layer, as `tests/gpu_kit/there/run_layers.py` timed them there."""
+    """Of ten kernels of each layer, or some thirty, as `tests/gpu_kit/there/run_layers.py` timed them there."""
     kept = json.loads((TESTS / "data" / "h200_layers.json").read_text())["templates"][name]
     expected_cycles: Any = COSTS[name]
     lost = []

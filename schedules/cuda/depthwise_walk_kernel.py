@@ -1,0 +1,221 @@
+"""Depthwise convolutions on a GPU whose tiles go down the image: what a thread has read serves the next rows, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
+from int8tune.schedules.cuda.epilogue import Epilogue
+from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.loaded_factors import with_loaded_params
+from int8tune.schedules.gpus import WORD_BYTES, Gpu
+from int8tune.schedules.intrinsics.cuda import Instructions, rows_joined, rows_paired
+from int8tune.schedules.workload import DepthwiseConv2d
+from int8tune.schedules.written.rows import divided
+from int8tune.schedules.written.signature import declare_arguments
+
+# Rows of the image that a step goes down.
+PAIR = WORD_ROWS // 2
+
+
+def write_depthwise_walk(workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> Any:
+    """The PrimFunc of a depthwise convolution: (data, weight, bias, rescale, params, out), each of one axis."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        _WalkWriter(workload, form, gpu).write()
+    return builder.get()
+
+
+class _WalkWriter:
+    """Emits one kernel."""
+
+    def __init__(self, workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> None:
+        self.workload = workload
+        self.form = form
+        self.gpu = gpu
+        self.instructions = Instructions(gpu)
+        self.types = (workload.numerics.data, workload.numerics.weight)
+        self.row_words = workload.width * workload.channels // WORD_BYTES
+
+    def write(self) -> None:
+        form = self.form
+        declared = declare_arguments(self.workload, form, form.weight_length)
+        with grid(*form.grid(self.gpu.multiprocessors)) as (block,), threads_of(form.threads) as thread:
+            self.arguments = with_loaded_params(declared)
+            tile = T.Bind(block * form.threads + thread)
+            with T.If(tile < form.tiles), T.Then():
+                self._tile(tile)
+
+    def _tile(self, tile: Any) -> None:
+        form, (height, width) = self.form, self.form.output
+        rest, quad = divided(tile, form.quads)
+        rest, column = divided(rest, form.column_tiles)
+        image, row = divided(rest, form.row_tiles)
+        self.position = T.Bind(quad * CHANNELS)
+        self.y = T.Bind(T.min(row * form.walked_rows, max(height - form.walked_rows, 0)))
+        x = T.Bind(T.min(column * form.tile_columns, width - form.tile_columns))
+        self._begin_reading(image, x)
+        self._begin_writing(image, x, quad)
+        self._walk()
+
+    def _begin_reading(self, image: Any, x: Any) -> None:
+        """Find the first row and the columns in the image; load the first two pairs of rows."""
+        work, window, columns = self.workload, self.workload.window, len(self.form.columns)
+        left = T.Bind(x * window.stride[1] - window.padding[1])
+        self.pad = T.Bind(T.bitwise_and(self.arguments.params[PAD_VALUE], 255) * 0x01010101)
+        self.is_column = {read: self._is_column(left, read) for read in self.form.columns}
+        self.state = T.alloc_buffer((3,), "int32", scope="local")
+        self.row, self.from_word, self.to = (self._kept(place) for place in range(3))
+        top = T.Bind(self.y * window.stride[0] - window.padding[0])
+        first = ((image * work.height + top) * work.width + left) * work.channels + self.position
+        T.buffer_store(self.state, top, [0])
+        T.buffer_store(self.state, T.truncdiv(first, WORD_BYTES), [1])
+        self.coming = T.alloc_buffer((columns * PAIR,), "int32", scope="local")
+        self.held = T.alloc_buffer((columns * PAIR,), "int32", scope="local")
+
+    def _kept(self, place: int) -> Callable[[], Any]:
+        """What goes on with each step: the row of the image, the word read there, the output."""
+        return lambda: self.state[place]
+
+    def _is_column(self, left: Any, read: int) -> Any:
+        """Whether a column of the image exists; None where it does for all tiles."""
+        window, (_, width) = self.workload.window, self.form.output
+        last = (width - self.form.tile_columns) * window.stride[1] - window.padding[1] + read
+        if read >= window.padding[1] and last < self.workload.width:
+            return None
+        return T.Bind(T.And(left + read >= 0, left + read < self.workload.width))
+
+    def _begin_writing(self, image: Any, x: Any, quad: Any) -> None:
+        form, (height, width) = self.form, self.form.output
+        self.weight = T.alloc_buffer((form.weight_words * CHANNELS,), "int32", scope="local")
+        words = _as_words(self.arguments.weight, form.weight_length)
+        with T.unroll(0, form.weight_words) as index:
+            loaded = words.vload([(quad * form.weight_words + index) * CHANNELS], f"int32x{CHANNELS}")
+            T.buffer_store(self.weight, loaded, [T.ramp(index * CHANNELS, 1, CHANNELS)])
+        self.epilogue = Epilogue(self.workload.numerics, self.arguments, CHANNELS, CHANNELS)
+        self.epilogue.begin(self.position)
+        self.bias = self.epilogue.load_bias(self.position)
+        self.sums = T.alloc_buffer((len(form.tile) * CHANNELS,), "int32", scope="local")
+        first = ((image * height + self.y) * width + x) * self.workload.out_channels + self.position
+        T.buffer_store(self.state, first, [2])
+
+    def _walk(self) -> None:
+        """Step after step; two of them in turn, so that what one holds is where the next one wants it."""
+        form = self.form
+        self._load_pair()
+        self._hold(self._paired())
+        self._load_pair()
+        turns, last = divmod(form.steps - 1, 2)
+        if turns:
+            with T.serial(0, turns) as turn:
+                for half in range(2):
+                    self._step(2 * turn + half, is_last=False)
+        for step in range(2 * turns, 2 * turns + last + 1):
+            self._step(step, is_last=step == form.steps - 1)
+
+    def _step(self, step: Any, is_last: bool) -> None:
+        """Outputs of the rows that are held and those that have come; meanwhile the next ones come."""
+        form = self.form
+        newer = self._paired()
+        if not is_last:
+            self._load_pair()
+        begun = set[int]()
+        for index, read in enumerate(form.columns):
+            words = rows_joined(self._held(index), newer[index], T.Bind)
+            for row, (x, tap) in ((row, output) for row in range(form.tile_rows) for output in form.outputs_of(read)):
+                self._add(words, row, x, tap, begun)
+        self._hold(newer)
+        self._store(step)
+
+    def _load_pair(self) -> None:
+        """Begin to load two rows; what lies in the border has the value of a zero."""
+        row = self.row()
+        window, work, form = self.workload.window, self.workload, self.form
+        last = max(form.output[0] - form.walked_rows, 0) * window.stride[0] + form.rows_read
+        if any(window.padding) or last > work.height:
+            is_inside = T.And(row >= 0, row + PAIR <= work.height)
+            with T.If(is_inside):
+                with T.Then():
+                    self._load_rows([None] * PAIR)
+                with T.Else():
+                    self._load_rows([T.And(row + at >= 0, row + at < work.height) for at in range(PAIR)])
+        else:
+            self._load_rows([None] * PAIR)
+        self._go_on(0, PAIR)
+        self._go_on(1, PAIR * self.row_words)
+
+    def _load_rows(self, are_inside: list[Any]) -> None:
+        words = _as_words(self.arguments.data, self.workload.batch * self.workload.height * self.row_words * WORD_BYTES)
+        for index, read in enumerate(self.form.columns):
+            for at, is_row in enumerate(are_inside):
+                offset = at * self.row_words + read * (self.workload.channels // WORD_BYTES)
+                conditions = [one for one in (is_row, self.is_column[read]) if one is not None]
+                value = words[self.from_word() + offset]
+                for condition in conditions:
+                    value = T.if_then_else(condition, value, self.pad)
+                T.buffer_store(self.coming, value, [index * PAIR + at])
+
+    def _go_on(self, place: int, by: int) -> None:
+        T.buffer_store(self.state, self.state[place] + by, [place])
+
+    def _paired(self) -> list[tuple[Any, Any]]:
+        """Of each column, the two rows that have come: those of the first two channels, and of the other two."""
+        columns = range(len(self.form.columns))
+        return [rows_paired(self.coming[PAIR * at], self.coming[PAIR * at + 1], T.Bind) for at in columns]
+
+    def _hold(self, pairs: list[tuple[Any, Any]]) -> None:
+        for index, pair in enumerate(pairs):
+            for at, word in enumerate(pair):
+                T.buffer_store(self.held, word, [index * PAIR + at])
+
+    def _held(self, index: int) -> tuple[Any, Any]:
+        return self.held[index * PAIR], self.held[index * PAIR + 1]
+
+    def _add(self, words: list[Any], row: int, x: int, tap: int, begun: set[int]) -> None:
+        """Add the products of a column's words to an output, which begins with the biases."""
+        pair = self.form.pairs.index((row, 0))
+        for channel, word in enumerate(words):
+            place = (row * self.form.tile_columns + x) * CHANNELS + channel
+            weight = self.weight[(pair * self.workload.window.kernel[1] + tap) * CHANNELS + channel]
+            total = self.sums[place] if place in begun else self.bias[channel]
+            begun.add(place)
+            T.buffer_store(self.sums, self.instructions.dot(word, weight, total, self.types), [place])
+
+    def _store(self, step: Any) -> None:
+        form, (height, width), channels = self.form, self.form.output, self.workload.out_channels
+        for index, (row, column) in enumerate(form.tile):
+            is_row = T.bool(True)
+            if form.walked_rows > height:
+                is_row = self.y + step * form.tile_rows + row < height
+            at = T.Bind(self.to() + (row * width + column) * channels)
+            self.epilogue.store(
+                partial(self._total, index * CHANNELS),
+                _Nothing(),
+                at,
+                partial(_always, is_row),
+            )
+        self._go_on(2, form.tile_rows * width * channels)
+
+    def _total(self, first: int, channel: Any) -> Any:
+        return self.sums[first + channel]
+
+
+def _always(condition: Any, first: int) -> Any:  # noqa: ARG001
+    return condition
+
+
+class _Nothing:
+    """Biases that are in the sums already."""
+
+    def __getitem__(self, channel: Any) -> Any:
+        return T.int32(0)
+
+
+def _as_words(buffer: Any, length: int) -> Any:
+    """The same memory as words; its whole ones."""
+    return T.decl_buffer((length // WORD_BYTES,), "int32", data=buffer.data)
