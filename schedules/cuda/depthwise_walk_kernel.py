@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -64,23 +63,16 @@ class _WalkWriter:
         self._walk()
 
     def _begin_reading(self, image: Any, x: Any) -> None:
-        """Find the first row and the columns in the image; load the first two pairs of rows."""
-        work, window, columns = self.workload, self.workload.window, len(self.form.columns)
+        """Find the first row and the columns in the image."""
+        work, window = self.workload, self.workload.window
         left = T.Bind(x * window.stride[1] - window.padding[1])
         self.pad = T.Bind(T.bitwise_and(self.arguments.params[PAD_VALUE], 255) * 0x01010101)
         self.is_column = {read: self._is_column(left, read) for read in self.form.columns}
-        self.state = T.alloc_buffer((3,), "int32", scope="local")
-        self.row, self.from_word, self.to = (self._kept(place) for place in range(3))
         top = T.Bind(self.y * window.stride[0] - window.padding[0])
         first = ((image * work.height + top) * work.width + left) * work.channels + self.position
-        T.buffer_store(self.state, top, [0])
-        T.buffer_store(self.state, T.truncdiv(first, WORD_BYTES), [1])
-        self.coming = T.alloc_buffer((columns * PAIR,), "int32", scope="local")
-        self.held = T.alloc_buffer((columns * PAIR,), "int32", scope="local")
-
-    def _kept(self, place: int) -> Callable[[], Any]:
-        """What goes on with each step: the row of the image, the word read there, the output."""
-        return lambda: self.state[place]
+        self.row, self.word = _Counter(top), _Counter(T.truncdiv(first, WORD_BYTES))
+        words = len(self.form.columns) * PAIR
+        self.coming, self.held = (T.alloc_buffer((words,), "int32", scope="local") for _ in range(2))
 
     def _is_column(self, left: Any, read: int) -> Any:
         """Whether a column of the image exists; None where it does for all tiles."""
@@ -102,7 +94,7 @@ class _WalkWriter:
         self.bias = self.epilogue.load_bias(self.position)
         self.sums = T.alloc_buffer((len(form.tile) * CHANNELS,), "int32", scope="local")
         first = ((image * height + self.y) * width + x) * self.workload.out_channels + self.position
-        T.buffer_store(self.state, first, [2])
+        self.output = _Counter(first)
 
     def _walk(self) -> None:
         """Step after step; two of them in turn, so that what one holds is where the next one wants it."""
@@ -134,7 +126,7 @@ class _WalkWriter:
 
     def _load_pair(self) -> None:
         """Begin to load two rows; what lies in the border has the value of a zero."""
-        row = self.row()
+        row = self.row.value
         window, work, form = self.workload.window, self.workload, self.form
         last = max(form.output[0] - form.walked_rows, 0) * window.stride[0] + form.rows_read
         if any(window.padding) or last > work.height:
@@ -146,8 +138,8 @@ class _WalkWriter:
                     self._load_rows([T.And(row + at >= 0, row + at < work.height) for at in range(PAIR)])
         else:
             self._load_rows([None] * PAIR)
-        self._go_on(0, PAIR)
-        self._go_on(1, PAIR * self.row_words)
+        self.row.add(PAIR)
+        self.word.add(PAIR * self.row_words)
 
     def _load_rows(self, are_inside: list[Any]) -> None:
         words = _as_words(self.arguments.data, self.workload.batch * self.workload.height * self.row_words * WORD_BYTES)
@@ -155,13 +147,10 @@ class _WalkWriter:
             for at, is_row in enumerate(are_inside):
                 offset = at * self.row_words + read * (self.workload.channels // WORD_BYTES)
                 conditions = [one for one in (is_row, self.is_column[read]) if one is not None]
-                value = words[self.from_word() + offset]
+                value = words[self.word.value + offset]
                 for condition in conditions:
                     value = T.if_then_else(condition, value, self.pad)
                 T.buffer_store(self.coming, value, [index * PAIR + at])
-
-    def _go_on(self, place: int, by: int) -> None:
-        T.buffer_store(self.state, self.state[place] + by, [place])
 
     def _paired(self) -> list[tuple[Any, Any]]:
         """Of each column, the two rows that have come: those of the first two channels, and of the other two."""
@@ -192,17 +181,32 @@ class _WalkWriter:
             is_row = T.bool(True)
             if form.walked_rows > height:
                 is_row = self.y + step * form.tile_rows + row < height
-            at = T.Bind(self.to() + (row * width + column) * channels)
+            at = T.Bind(self.output.value + (row * width + column) * channels)
             self.epilogue.store(
                 partial(self._total, index * CHANNELS),
                 _Nothing(),
                 at,
                 partial(_always, is_row),
             )
-        self._go_on(2, form.tile_rows * width * channels)
+        self.output.add(form.tile_rows * width * channels)
 
     def _total(self, first: int, channel: Any) -> Any:
         return self.sums[first + channel]
+
+
+class _Counter:
+    """An int32 in a register that goes on with each step."""
+
+    def __init__(self, first: Any) -> None:
+        self._buffer = T.alloc_buffer((1,), "int32", scope="local")
+        T.buffer_store(self._buffer, first, [0])
+
+    @property
+    def value(self) -> Any:
+        return self._buffer[0]
+
+    def add(self, step: int) -> None:
+        T.buffer_store(self._buffer, self.value + step, [0])
 
 
 def _always(condition: Any, first: int) -> Any:  # noqa: ARG001

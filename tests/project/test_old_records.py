@@ -400,7 +400,8 @@ class TestProgram:
         ended = int8tune("lab", "--data", tmp_path / "two.parquet", *self.ARGUMENTS)
         assert ended.code == 1
         assert ended.errors == [
-            f"error: 2 of 2 recordings have lost their template: template `x86.conv` has version {ConvX86.version}, not 98; "
+            "error: 2 of 2 recordings have lost their template: "
+            f"template `x86.conv` has version {ConvX86.version}, not 98; "
             f"template `x86.conv` has version {ConvX86.version}, not 99"
         ]
 

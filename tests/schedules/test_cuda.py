@@ -455,7 +455,7 @@ class TestMachineCode:
 
     def test_a_depthwise_tile_multiplies_words_of_rows(self, tmp_path: Path) -> None:
         """3 x 3 taps on tiles of 2 x 4: a word of four rows serves both rows and three columns of outputs."""
-        knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4}
+        knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4, "steps": 1}
         code = gpu_binaries.code_of("dwconv2d-u8s8-1x56x56x128-k3x3x1-s1-p1-float.c-u8", GPU, tmp_path, knobs)
         counts = Counter(name.split(".")[0] for _, name, _ in code.instructions)
         assert code.memory_bytes == 0
