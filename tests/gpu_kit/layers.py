@@ -24,15 +24,16 @@ from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, parse_wo
 from int8tune.tuner.bench.layers import choose_layers
 from tests.gpu_figures import CUBES
 from tests.gpu_kit.tiles import TARGET, Compile, hopper_cubin, launches
-from tests.support.places import ROOT
+from tests.support.places import ROOT, TESTS
 
 # Of BERT at batch 16: 128 words each.
 BERT = tuple(
     f"dense-u8s8-2048x{depth}-o{outputs}-float.c-u8" for depth, outputs in ((768, 768), (768, 3072), (3072, 768))
 )
 NETWORK, DEPTHWISE_NETWORK, BATCHES = "resnet50", "mobilenet_v2", (64, 16, 1)
-# Kernels of each layer: its default, and those of other tiles that are expected to be fastest.
-KERNELS = 10
+# Kernels of each layer: its default, those that were fastest before, and of other tiles those expected to be.
+KERNELS, KNOWN_KERNELS = 10, 2
+KNOWN = TESTS / "data" / "h200_layers.json"
 MOST_THREADS = 512
 # What `run_layers.py` reads there of int8tune: how operands are packed, and cuBLASLt's interface. It is Python alone.
 NEEDED = ("schedules", "tuner/bench", "rpc/agent")
@@ -90,22 +91,34 @@ def _layer(folder: Path, compile_source: Compile, kernels: int, number: int, key
 
 
 def candidates(key: str, template: str, count: int) -> list[Config]:
-    """The default, and the cheapest of other tiles, roles or splits."""
+    """The default, those that were fastest before, and the cheapest of other tiles, roles or splits."""
     space = template_named(template).space(parse_workload(key), gpu_target(TARGET))
     assert space.features is not None
     best: dict[tuple[Any, ...], tuple[tuple[float, int], Config]] = {}
     default = dict(space.default)
-    taken = _identity(default)
+    chosen = [default, *(config for config in known_fastest(key, template) if config != default)][:count]
+    taken = {_identity(config) for config in chosen}
     for values in itertools.product(*(knob.choices for knob in space.knobs)):
         config = dict(zip((knob.name for knob in space.knobs), values, strict=True))
         identity = _identity(config)
-        if identity == taken or not _is_worth_a_look(config) or space.fault(config) is not None:
+        if identity in taken or not _is_worth_a_look(config) or space.fault(config) is not None:
             continue
         cost = space.features(config)["expected_cycles"], -int(config.get("stages", 0))
         if identity not in best or cost < best[identity][0]:
             best[identity] = cost, config
-    cheapest = sorted(best.values(), key=lambda one: one[0])[: count - 1]
-    return [default, *(config for _, config in cheapest)]
+    cheapest = sorted(best.values(), key=lambda one: one[0])[: count - len(chosen)]
+    return [*chosen, *(config for _, config in cheapest)]
+
+
+def known_fastest(key: str, template: str) -> list[Config]:
+    """The configs of a layer that were fastest where it was timed before, if they are configs still."""
+    space = template_named(template).space(parse_workload(key), gpu_target(TARGET))
+    kept = json.loads(KNOWN.read_text())["templates"].get(template, {"knobs": [], "layers": {}})
+    rows = sorted(kept["layers"].get(key, ()), key=lambda row: float(row[-1]))[:KNOWN_KERNELS]
+    configs = ({"outer": "weights", **dict(zip(kept["knobs"], row, strict=False))} for row in rows)
+    names = {knob.name for knob in space.knobs}
+    known = [space.completed({name: value for name, value in one.items() if name in names}) for one in configs]
+    return [config for config in known if space.fault(config) is None]
 
 
 def _is_worth_a_look(config: Mapping[str, Any]) -> bool:

@@ -25,7 +25,7 @@ from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import parse_workload
 from tests.gpu_kit import plan
 from tests.gpu_kit.__main__ import Making, make_kit
-from tests.gpu_kit.layers import groups, write_layers
+from tests.gpu_kit.layers import candidates, groups, known_fastest, write_layers
 from tests.gpu_kit.packages import require_fit, requirements
 from tests.gpu_kit.pieces import MOST_BYTES, Archive, pieces_of_step, write_archive, write_pieces
 from tests.gpu_kit.tiles import CHECKED, TARGET, TILES, TIMED, Tile, hopper_cubin, write_tiles
@@ -341,6 +341,17 @@ def test_layers_are_packed_there_without_tvm(tmp_path: Path) -> None:
     words = [sys.executable, "-c", PACKED_WITHOUT_TVM, str(tmp_path / "layers")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.stdout.strip() == "packed", done.stderr
+
+
+def test_what_was_fastest_before_is_timed_again() -> None:
+    """Behind the default, where they are not that; the others are other tiles."""
+    key = "conv2d-u8s8-64x14x14x256-k3x3x256-s1-p1-float.c-u8"
+    known = known_fastest(key, "cuda.wgmma")
+    found = candidates(key, "cuda.wgmma", 4)
+    assert len(known) == 2
+    assert len(found) == 4
+    assert [config for config in found if config in known] == known
+    assert len({tuple(sorted(config.items())) for config in found}) == 4
 
 
 def test_every_goal_has_layers() -> None:
