@@ -24,7 +24,7 @@ from int8tune.compiler.toolchain.object_file import MACHINES, data_object, write
 from int8tune.schedules.target import Target
 from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_models import MODELS, Writer, quantized
-from tests.support.run.kept_kernels import FOLDER
+from tests.support.run.made_once import folder_of_the_run
 from tests.support.run.probes import host_target
 from tests.support.run.thinned import one_in
 
@@ -98,7 +98,7 @@ def test_tests_of_a_run_share_kernels(
     assert (again.compiled, again.reused > 3) == (0, True)
     assert library.read_bytes() == anew
     # No later run finds them.
-    assert Path(os.environ[FOLDER]).parent in (tmp_path_factory.getbasetemp(), tmp_path_factory.getbasetemp().parent)
+    assert folder_of_the_run() in (tmp_path_factory.getbasetemp(), tmp_path_factory.getbasetemp().parent)
 
 
 def test_damaged_kernels_are_compiled_again(compiling: Compiling, anew: bytes, tmp_path: Path) -> None:

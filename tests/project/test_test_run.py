@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.support.mutation.mutant_tests import files_for
 from tests.support.mutation.source_mutants import mutants_of
 from tests.support.run import quiet
 from tests.support.run.appended import appended
+from tests.support.run.made_once import FOLDER, made_once
 from tests.support.run.thinned import one_in, representatives
 from tests.support.run.tiers import ROOT, TESTS, is_unit
 from tests.support.run.unproven import last_line
@@ -312,6 +315,37 @@ class TestLargeHeap:
                 assert files <= set(inspect.modulesbyfile)
         """)
         inner.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+class TestMadeOnce:
+    @pytest.mark.parametrize("is_run", [True, False])
+    def test_the_first_makes_what_all_find(self, is_run: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[Path] = []
+
+        def make(folder: Path) -> None:
+            made.append(folder)
+            time.sleep(0.1)
+            (folder / "part").write_text("whole")
+
+        run_folder, other = tmp_path / "run", tmp_path / "other"
+        run_folder.mkdir()
+        other.mkdir()
+        monkeypatch.setenv(FOLDER, str(run_folder) if is_run else "")
+        with ThreadPoolExecutor(3) as pool:
+            found = [*pool.map(lambda _: made_once("parts", make, other), range(3))]
+        assert len(made) == 1
+        assert found == 3 * [(run_folder if is_run else other) / "parts"]
+        assert (found[0] / "part").read_text() == "whole"
+
+    def test_what_fails_is_made_by_the_next(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(folder: Path) -> None:
+            raise OSError(folder)
+
+        monkeypatch.delenv(FOLDER)
+        with pytest.raises(OSError, match="parts-"):
+            made_once("parts", fail, tmp_path)
+        assert made_once("parts", lambda folder: (folder / "part").touch(), tmp_path) == tmp_path / "parts"
+        assert (tmp_path / "parts" / "part").exists()
 
 
 class TestThinned:

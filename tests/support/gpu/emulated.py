@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.support.run.made_once import made_once
+
 Array = npt.NDArray[Any]
 
 SOURCES = Path(__file__).parent / "emulated_gpu"
 LIMIT_S = 100
 LIBRARY, STUBS = "libcudart.so.13", ("libcuda.so.1", "libnvidia-ml.so.1")
+BLOCK = "block.o"
 SETTINGS, LOG = "emulated_gpu.conf", "emulated_gpu.log"
 # Aliased pointers are how TVM's CUDA code reinterprets values; nothing may be fused that is not written so.
 OPTIONS = (
@@ -91,22 +94,26 @@ def install(folder: Path, **settings: int) -> None:
     """Put the GPU's libraries into a folder, with the settings of `emulated_gpu.conf`, see `gpu.cc`."""
     for name in (LIBRARY, *STUBS):
         (folder / name).unlink(missing_ok=True)
-        shutil.copy(_libraries() / name, folder / name)
+        shutil.copy(_parts() / name, folder / name)
     (folder / SETTINGS).write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
 
 
 @functools.cache
-def _libraries() -> Path:
-    """All is in the first one. The others have their names, and need it."""
-    folder = Path(_folder().name) / "libraries"
-    folder.mkdir()
+def _parts() -> Path:
+    """A folder with the GPU's libraries and what is linked to each kernel."""
+    return made_once("emulated-gpu", _make_parts, Path(_folder().name))
+
+
+def _make_parts(folder: Path) -> None:
+    """All is in the first library. The others have their names, and need it."""
     version = f"-Wl,--version-script={SOURCES / 'runtime.map'}"
     source = str(SOURCES / "gpu.cc")
     _compile([*OPTIONS, *CHECKS, "-O2", version, f"-Wl,-soname,{LIBRARY}", "-o", str(folder / LIBRARY), source, "-ldl"])
     for name in STUBS:
         needs = ["-Wl,--no-as-needed", f"-L{folder}", f"-l:{LIBRARY}", "-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{name}"]
         _compile(["-shared", "-o", str(folder / name), "-xc++", "/dev/null", "-xnone", *needs])
-    return folder
+    block = ["-o", str(folder / BLOCK), str(SOURCES / "block.cc")]
+    _compile([*OPTIONS[:1], *OPTIONS[2:], *CHECKS, "-O2", "-c", *block])
 
 
 @functools.cache
@@ -115,7 +122,7 @@ def _load() -> ctypes.CDLL:
     import tvm
 
     names = (LIBRARY, *STUBS)
-    gpu, *_ = [ctypes.CDLL(str(_libraries() / name), mode=ctypes.RTLD_GLOBAL) for name in names]
+    gpu, *_ = [ctypes.CDLL(str(_parts() / name), mode=ctypes.RTLD_GLOBAL) for name in names]
     ctypes.CDLL(str(Path(tvm.__file__).parent / "lib" / "libtvm_runtime_cuda.so"))
     return gpu
 
@@ -134,17 +141,10 @@ def compile_emulated(source: str) -> bytes:
         clusters = [f"-DINT8TUNE_CLUSTER={found}" for found in dict.fromkeys(_CLUSTER.findall(source))]
         launches = "".join(map(_LAUNCH.format, dict.fromkeys(_KERNEL.findall(source))))
         (folder / "kernel.cc").write_text(text + launches)
-        library, block = folder / "kernel.so", str(_block())
+        library, block = folder / "kernel.so", str(_parts() / BLOCK)
         source_file = str(folder / "kernel.cc")
         _compile([*OPTIONS, "-O1", "-w", "-s", *clusters, f"-I{SOURCES}", "-o", str(library), source_file, block])
         return library.read_bytes()
-
-
-@functools.cache
-def _block() -> Path:
-    made = Path(_folder().name) / "block.o"
-    _compile([*OPTIONS[:1], *OPTIONS[2:], *CHECKS, "-O2", "-c", "-o", str(made), str(SOURCES / "block.cc")])
-    return made
 
 
 def _compile(arguments: Sequence[str]) -> None:

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from int8tune.compiler.toolchain.kernel_cache import KernelCache
-
-FOLDER = "INT8TUNE_KERNELS_OF_THE_RUN"
+from tests.support.run.made_once import FOLDER, folder_of_the_run
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernels_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def folder_named_to_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # each process has a folder in the run's
         folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER, str(folder / "kernels-of-the-run"))
+        patch.setenv(FOLDER, str(folder))
         yield
 
 
 def kernel_cache() -> KernelCache | None:
     """Where this run keeps its kernels; None outside of a run."""
-    folder = os.environ.get(FOLDER)
-    return KernelCache(Path(folder)) if folder else None
+    folder = folder_of_the_run()
+    return KernelCache(folder / "kernels-of-the-run") if folder else None
