@@ -44,13 +44,17 @@ def case_of(name: str) -> Any:
     """A case, or None. Modules make cases when they are imported, which takes seconds: first those that may have it."""
     from onnx.backend.test.case import node
 
-    for module in pkgutil.iter_modules(node.__path__):
-        if name.replace("_", "").startswith(module.name.replace("_", "")):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                importlib.import_module(f"{node.__name__}.{module.name}")
-    made = {case.name.removeprefix("test_"): case for case in node._NodeTestCases}
-    return made.get(name) or cases().get(name)
+    modules = [module.name for module in pkgutil.iter_modules(node.__path__)]
+    for may_have in (str.startswith, str.__contains__):
+        for module in modules:
+            if may_have(name.replace("_", ""), module.replace("_", "")):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    importlib.import_module(f"{node.__name__}.{module}")
+        made = {case.name.removeprefix("test_"): case for case in node._NodeTestCases}
+        if name in made:
+            return made[name]
+    return cases().get(name)
 
 
 def said_of(case: Any, folder: Path) -> str:
