@@ -57,17 +57,19 @@ def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
         assert_exact(graph, target, inputs_of(graph, seed), Path(folder))
 
 
-def lists_of(kind: Kind, rule: RoundingRule, element: str, is_quick: bool) -> st.SearchStrategy[list[Drawn]]:
-    least, most = (QUICK_OPERATORS, QUICK_OPERATORS) if is_quick else (LEAST_OPERATORS, MOST_OPERATORS)
-    return st.lists(operators(kind, rule, element), min_size=least, max_size=most)
+def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[list[Drawn]]:
+    return st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS)
 
 
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
     """Draw libraries of a kind's operators for each rule and type."""
     every = itertools.product(ONLY_RULES.get(kind, RULES), TYPES)
     forms = [(rule, element) for rule, element in every if (kind, rule, element) not in NO_FORMS]
-    # Two libraries in the quick run: each rule, and each type.
-    for rule, element in forms if examples > QUICK else (forms[0], forms[-1]):
+    libraries = [lists_of(kind, *form) for form in forms]
+    if examples == QUICK:  # one library of each rule, and each type
+        some = (operators(kind, *form) for form in (forms[0], forms[-1]) for _ in range(QUICK_OPERATORS))
+        libraries = [st.tuples(*some).map(list)]
+    for library in libraries:
 
         @settings(
             max_examples=examples,
@@ -78,7 +80,7 @@ def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
             # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
             phases=[Phase.generate],
         )
-        @given(lists_of(kind, rule, element, examples == QUICK), THREADS, SEEDS)
+        @given(library, THREADS, SEEDS)
         def check(drawn: list[Drawn], threads: int, seed: int) -> None:
             assert_kernels_exact(drawn, replace(target, threads=threads), seed)
 
