@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 def test_arrays_are_read_from_the_file_each_content_once(tmp_path: Path) -> None:
     large = RNG.integers(-128, 128, (3, LEAST_BYTES), np.int8)
-    turned, small = RNG.normal(size=(64, LEAST_BYTES)).T, np.arange(5)
+    turned, small = RNG.normal(size=(2, LEAST_BYTES)).T, np.arange(5)
     call = Call((), "", {}, "kernel", ("x", large, turned, large.copy(), small, large.view(np.uint8)), ("y",))
     made = Spilled(tmp_path / "constants").call(call)
     assert made.arguments[0] == "x"
