@@ -73,7 +73,7 @@ def test_the_files_are_whole_and_nothing_else_is_left(tuned: Ended, results: Pat
 
 
 def test_a_second_run_says_that_nothing_is_left(tuned: Ended, table: Path, results: Path) -> None:
-    again = int8tune("tune", table, "--results", results, "--trials", TRIALS)
+    again = in_process("tune", table, "--results", results, "--trials", TRIALS)
     assert again.code == 0
     assert again.out == tuned.out
     files = tuned.err.splitlines()[-2:]
@@ -132,7 +132,7 @@ def test_a_campaign_is_resumed_as_it_was_started(
     tuned: Ended, table: Path, results: Path, options: list[str], message: str
 ) -> None:
     assert tuned.code == 0
-    other = int8tune("tune", table, "--results", results, "--trials", TRIALS, *options)
+    other = in_process("tune", table, "--results", results, "--trials", TRIALS, *options)
     assert other.code == 1
     assert other.err.splitlines() == [
         message,
