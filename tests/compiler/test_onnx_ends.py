@@ -17,6 +17,7 @@ from int8tune.compiler.model import model_bytes, read_model
 from tests.support.models.onnx_islands import IslandWriter, assert_close, feed_of
 from tests.support.models.onnx_models import values_of
 from tests.support.program.cli_program import in_process
+from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
@@ -68,7 +69,7 @@ def test_what_comes_before_unknown_shapes_is_named(tmp_path: Path) -> None:
     assert ended.err.splitlines()[1] == "hint: compile what comes before it: add --until NAME for each value"
 
 
-@pytest.mark.parametrize("ends", [ENDS, ("scores", "boxes.c"), ("boxes.c.q",)])
+@pytest.mark.parametrize("ends", one_in(2, [(ENDS,), (("scores", "boxes.c"),), (("boxes.c.q",),)]))
 def test_values_are_those_of_the_whole_model(ends: Sequence[str], tmp_path: Path) -> None:
     path, library = detector(tmp_path), tmp_path / "ends.so"
     it.compile(path, library, until=ends)

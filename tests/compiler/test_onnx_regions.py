@@ -13,7 +13,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import GivenWriter, compiled, outputs_of
-from tests.support.run.thinned import one_in, representatives
+from tests.support.run.thinned import chosen, one_in
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
 
@@ -37,14 +37,24 @@ MODES = [
 ]
 
 
-@pytest.mark.parametrize(("opset", "mode", "coordinates"), representatives(MODES))
-@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("opset", "mode", "coordinates"), chosen(MODES, lambda each: each in ((10, "max", ""), (16, "avg", "")))
+)
 def test_regions_are_onnx_runtimes(opset: int, mode: str, coordinates: str, tmp_path: Path) -> None:
     w = GivenWriter(IMAGES)
     said = {"coordinate_transformation_mode": coordinates} if coordinates else {}
     made = regions(w, mode=mode, **said)
     ours, theirs = outputs_of(w.file(made, opset=opset), tmp_path, w.feeds)
     np.testing.assert_array_equal(ours[made], theirs[made], strict=True)
+
+
+def test_coordinates_that_are_said_are_those_by_default_or_others() -> None:
+    def operators(**said: str) -> str:
+        w = GivenWriter(IMAGES)
+        return repr(read_onnx(w.file(regions(w, **said)), "regions").operators)
+
+    assert operators(coordinate_transformation_mode="half_pixel") == operators()
+    assert operators(coordinate_transformation_mode="output_half_pixel") != operators()
 
 
 def test_regions_of_no_image_read_the_next_one(tmp_path: Path) -> None:
