@@ -188,11 +188,11 @@ def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2
         ],
     ),
 )
-def test_blocks_have_tiles_in_turn(roles: str, key: str) -> None:
+@pytest.mark.parametrize(("outer", "stages", "depth"), [("weights", 3, 64), ("image", 4, 128)])
+def test_blocks_have_tiles_in_turn(roles: str, key: str, outer: str, stages: int, depth: int) -> None:
     """An odd and an even number of tiles, stages that no tile fills whole, and both orders of tiles."""
-    for outer, stages, depth in (("weights", 3, 64), ("image", 4, 128)):
-        knobs = {"outer": outer, "stages": stages, "block_depth": depth, "roles": roles.partition(",")[0]}
-        assert built_in_turn(key, {**ROLES[roles], **knobs}).wrong_cases() == []
+    knobs = {"outer": outer, "stages": stages, "block_depth": depth, "roles": roles.partition(",")[0]}
+    assert built_in_turn(key, {**ROLES[roles], **knobs}).wrong_cases() == []
 
 
 @pytest.mark.matrix
@@ -305,12 +305,12 @@ def test_splits_add_up(name: str, key: str) -> None:
         ),
     ),
 )
-def test_blocks_of_a_cluster_add_their_sums(name: str, key: str) -> None:
+@pytest.mark.parametrize("splits", [2, 4])
+def test_blocks_of_a_cluster_add_their_sums(name: str, key: str, splits: int) -> None:
     """Parts of tiles that no image fills, of two and of four blocks; there is no second kernel."""
-    for splits in (2, 4):
-        made = joined(key, name, splits)
-        assert "main_kernel_1" not in made.executable.mod.imports[0].inspect_source()
-        assert made.wrong_cases() == []
+    made = joined(key, name, splits)
+    assert "main_kernel_1" not in made.executable.mod.imports[0].inspect_source()
+    assert made.wrong_cases() == []
 
 
 @pytest.mark.matrix

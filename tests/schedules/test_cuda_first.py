@@ -36,7 +36,7 @@ LAYERS = (
     "conv2d-u8s8-2x9x21x1-k5x5x24-s3-p2-d2x1-s32",
     "conv2d-u8s8-2x12x24x4-k3x3x32-s2-p0.0.1.1-float.c-addu8-u8",
 )
-WIDE = ("conv2d-u8s8-2x18x38x3-k7x7x64-s2-p3-float.c-u8", "conv2d-s8s8-1x11x35x3-k3x3x64-s1-p1-fixed.c-s8")
+WIDE = ("conv2d-s8s8-1x11x35x3-k3x3x64-s1-p1-fixed.c-s8", "conv2d-u8s8-2x18x38x3-k7x7x64-s2-p3-float.c-u8")
 TILE: Mapping[str, Value] = {"tile_rows": 4, "tile_columns": 16, "bands": 1, "block_channels": 32, "threads": 128}
 # Faults of a kernel's source, and what they replace.
 FAULTS = {
