@@ -23,7 +23,7 @@ from int8tune.schedules.oracle.reference import (
     scale_fixed_point,
 )
 from int8tune.schedules.workload import Workload, parse_workload
-from tests.support.run.thinned import one_in
+from tests.support.run.thinned import one_in, representatives
 
 Array = npt.NDArray[Any]
 Mutant = Callable[[Workload, Operands, Addend, Array], Array]
@@ -321,13 +321,15 @@ FIXED: dict[str, Mutant] = {
 @pytest.mark.parametrize("seed", one_in(3, [0, 1, 2]))
 @pytest.mark.parametrize(
     ("name", "key"),
-    [
-        *((name, key) for name in BOTH for key in KEYS),
-        *((name, key) for name in ZERO_POINTS for key in ZERO_POINT_KEYS),
-        *((name, key) for name in FLOAT for key in FLOAT_KEYS),
-        *((name, key) for name in FIXED for key in FIXED_KEYS),
-        *((name, key) for name in FUSED for key in FUSED_KEYS),
-    ],
+    representatives(
+        [
+            *((name, key) for name in BOTH for key in KEYS),
+            *((name, key) for name in ZERO_POINTS for key in ZERO_POINT_KEYS),
+            *((name, key) for name in FLOAT for key in FLOAT_KEYS),
+            *((name, key) for name in FIXED for key in FIXED_KEYS),
+            *((name, key) for name in FUSED for key in FUSED_KEYS),
+        ]
+    ),
 )
 def test_a_wrong_addition_is_found(name: str, key: str, seed: int) -> None:
     workload, mutant = parse_workload(key), (BOTH | ZERO_POINTS | FLOAT | FIXED | FUSED)[name]
