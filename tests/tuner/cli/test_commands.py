@@ -23,6 +23,7 @@ from int8tune.tuner.cli.templates import folded
 from tests.support.models.shared_models import V2, model_path
 from tests.support.places import ROOT
 from tests.support.program.cli_program import CONV, DEPTHWISE, in_process, int8tune, write_table
+from tests.support.run.thinned import one_in
 
 COMMANDS = (
     "tune",
@@ -99,7 +100,7 @@ def test_the_version() -> None:
     assert (shown.code, shown.out, shown.err) == (0, "int8tune 0.1.0\n", "")
 
 
-@pytest.mark.parametrize("words", ["--help", "templates list", "layers resnet50"])
+@pytest.mark.parametrize("words", one_in(2, ["--help", "templates list", "layers resnet50"]))
 def test_commands_that_show_things_start_fast(words: str) -> None:
     started_s = _children_s()
     _start_bare()
