@@ -70,14 +70,14 @@ def test_directions_states_and_biases(operator: str, direction: str, tmp_path: P
 @pytest.mark.parametrize(
     ("operator", "inputs", "attributes"),
     one_in(
-        5,
+        9,
         [
+            ("GRU", {}, {"linear_before_reset": 1, "clip": 0.2}),
             ("LSTM", {}, {}),
             ("LSTM", {3: biases("LSTM"), 7: numbers(1, 3 * HIDDEN)}, {}),
             ("LSTM", {}, {"clip": 0.3}),
             ("LSTM", {}, {"activations": ["Sigmoid", "Relu", "Sigmoid"]}),
             ("GRU", {3: biases("GRU")}, {"linear_before_reset": 1}),
-            ("GRU", {}, {"linear_before_reset": 1, "clip": 0.2}),
             ("GRU", {}, {"activations": ["Sigmoid", "Relu"]}),
             ("RNN", {}, {"activations": ["Relu"]}),
             ("RNN", {3: biases("RNN")}, {"clip": 0.5}),

@@ -119,7 +119,7 @@ def assert_calls_are_litert_s(model: CompiledModel, file: bytes, inputs: list[Ar
             np.testing.assert_array_equal(kept[state.read], theirs[state.name], f"call {index}", strict=True)
 
 
-@pytest.mark.parametrize("name", one_in(4, [*FORMS, *FILTERS]))
+@pytest.mark.parametrize("name", one_in(6, [*FORMS, *FILTERS]))
 def test_calls_are_litert_s(name: str, tmp_path: Path) -> None:
     file, shape = lstm_model(name) if name in FORMS else svdf_model(name)
     (operator,) = read_tflite(file, "fixed").operators
