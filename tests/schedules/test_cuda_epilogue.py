@@ -61,6 +61,7 @@ def cases(kernel: Built) -> list[Operands]:
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("template", ["cuda.dp4a", "cuda.mma"])
 @pytest.mark.parametrize("output", ["u8", "s8"])
 def test_packed_bytes_are_the_oracles(output: str, template: str) -> None:
