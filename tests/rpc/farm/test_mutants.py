@@ -27,7 +27,7 @@ CHECKS: tuple[Callable[[], list[str]], ...] = (
 )
 
 
-@pytest.mark.parametrize("mutant", one_in(8, MUTANTS), ids=lambda mutant: mutant.name.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", one_in(16, MUTANTS), ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_broken_scheduler_is_noticed(mutant: Mutant) -> None:
     with applied(mutant):
         assert any(_notices(check) for check in CHECKS)
