@@ -153,7 +153,7 @@ class _WalkWriter:
                 T.buffer_store(self.coming, value, [index * PAIR + at])
 
     def _paired(self) -> list[tuple[Any, Any]]:
-        """Of each column, the two rows that have come: those of the first two channels, and of the other two."""
+        """The two rows of each column that have come: bytes of the first two channels, and of the other two."""
         columns = range(len(self.form.columns))
         return [rows_paired(self.coming[PAIR * at], self.coming[PAIR * at + 1], T.Bind) for at in columns]
 

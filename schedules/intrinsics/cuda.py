@@ -359,7 +359,7 @@ def rows_paired(first: Any, second: Any, bind: Callable[[Any], Any]) -> tuple[An
 
 
 def rows_joined(first: tuple[Any, Any], second: tuple[Any, Any], bind: Callable[[Any], Any]) -> list[Any]:
-    """Of two such pairs, four words: each of byte 0, 1, 2 or 3 of all four."""
+    """Four words out of two such pairs, each of byte 0, 1, 2 or 3 of all four."""
     orders = (0x5410, 0x7632)
     return [bind(_permuted(low, high, order)) for low, high in zip(first, second, strict=True) for order in orders]
 

@@ -464,7 +464,7 @@ class TestMachineCode:
         assert 6 * 8 <= counts["PRMT"] <= 6 * 8 + 2 * 4 * 4
 
     def test_a_depthwise_tile_that_goes_down_loads_only_new_rows(self, tmp_path: Path) -> None:
-        """Of two steps in turn: two rows of six columns each, the words of which are half done already."""
+        """Two steps in turn load two rows of six columns each; half of their words is done already."""
         knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4, "threads": 64, "steps": 14}
         code = gpu_binaries.code_of("dwconv2d-u8s8-1x56x56x128-k3x3x1-s1-p0-float.c-u8", HOPPER, tmp_path, knobs)
         assert code.memory_bytes == 0
