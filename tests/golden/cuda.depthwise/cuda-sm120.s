@@ -1,7 +1,7 @@
-; cuda.depthwise version 3 on cuda-sm120
+; cuda.depthwise version 4 on cuda-sm120
 ; dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8
-; tile_rows=1, tile_columns=1, threads=64
-; CUDA C++: sha256 78ab6b42de28bce96a0eabeaecceb844ddeb2ae071ecc019b5636ea73be6a6bd
+; tile_rows=1, tile_columns=1, threads=64, steps=1
+; CUDA C++: sha256 eee6a6d7ad5f4bcd93478103fb6bc444904cd00779fb02ff541989c47bb11788
 ; all code: 135 lines, sha256 5fdc6ae4be315172dec69e01a64dd6febd0ad110fb2d639b550b0b957fd205fe
 ; a thread: REG:40 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 132 instructions, 12 products, 25 loads, 1 stores; on the stack 0 loads, 0 stores
