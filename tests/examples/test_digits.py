@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 # Looked for and not imported: they take seconds, which other tests would wait for.
-MISSING = [name for name in ("onnx", "onnxruntime", "sklearn") if importlib.util.find_spec(name) is None]
+MISSING = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(bool(MISSING), reason=f"needs the extras `peers` and `test`: no {', '.join(MISSING)}")
+@pytest.mark.skipif(bool(MISSING), reason=f"needs the extra `peers`: no {', '.join(MISSING)}")
 def test_eight_bits_keep_the_accuracy_and_are_those_of_onnx_runtime(tmp_path: Path) -> None:
     import digits  # ends without the packages
 
@@ -26,7 +26,7 @@ def test_eight_bits_keep_the_accuracy_and_are_those_of_onnx_runtime(tmp_path: Pa
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(bool(MISSING), reason=f"needs the extras `peers` and `test`: no {', '.join(MISSING)}")
+@pytest.mark.skipif(bool(MISSING), reason=f"needs the extra `peers`: no {', '.join(MISSING)}")
 def test_a_tuned_library_answers_as_before(tmp_path: Path) -> None:
     import digits
     import numpy as np

@@ -143,7 +143,7 @@ def compile_emulated(source: str) -> bytes:
         (folder / "kernel.cc").write_text(text + launches)
         library, block = folder / "kernel.so", str(_parts() / BLOCK)
         source_file = str(folder / "kernel.cc")
-        _compile([*OPTIONS, "-O1", "-w", "-s", *clusters, f"-I{SOURCES}", "-o", str(library), source_file, block])
+        _compile([*OPTIONS, "-O0", "-w", "-s", *clusters, f"-I{SOURCES}", "-o", str(library), source_file, block])
         return library.read_bytes()
 
 

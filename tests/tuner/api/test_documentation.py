@@ -30,7 +30,7 @@ def texts_of(notebook: Any) -> str:
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_the_tutorial_runs(tmp_path: Path) -> None:
-    for needed in ("nbclient", "onnxruntime", "sklearn"):
+    for needed in ("nbclient", "onnxruntime"):
         pytest.importorskip(needed, reason="needs the extras `test` and `peers`")
     copy = tmp_path / "docs" / "tutorial.ipynb"
     copy.parent.mkdir()
