@@ -343,6 +343,7 @@ def test_layers_are_packed_there_without_tvm(tmp_path: Path) -> None:
     assert done.stdout.strip() == "packed", done.stderr
 
 
+@pytest.mark.thorough
 def test_what_was_fastest_before_is_timed_again() -> None:
     """Behind the default, where they are not that; the others are other tiles."""
     key = "conv2d-u8s8-64x14x14x256-k3x3x256-s1-p1-float.c-u8"

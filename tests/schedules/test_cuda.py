@@ -259,7 +259,7 @@ def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(("key", "tile"), one_in(3, WALKS))
+@pytest.mark.parametrize(("key", "tile"), one_in(6, WALKS))
 def test_depthwise_tiles_go_down_the_image(key: str, tile: tuple[int, int, int]) -> None:
     """Steps in turns of two and what is left of them; borders on every side, and rows that are not there."""
     assert walk(key, tile).wrong_cases() == []

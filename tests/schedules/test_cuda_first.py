@@ -63,7 +63,7 @@ def built(key: str, knobs: Mapping[str, Value], profile: str = HOPPER) -> Built:
 @pytest.mark.parametrize(
     ("key", "products", "profile"),
     one_in(
-        3,
+        4,
         [*itertools.product(LAYERS, ("wgmma", "mma"), (HOPPER,)), *itertools.product(LAYERS, ("mma",), ("cuda-sm75",))],
     ),
 )
