@@ -230,6 +230,21 @@ _CHECKED = (texts.checked_line, texts.checked_line, changed_bytes, many_lines)
 _TOML = (texts.changed_toml, texts.changed_toml, changed_bytes)
 _ARRAYS = {"*.np?": (files.changed_array, files.changed_array, changed_bytes)}
 
+_ONNX = {"m.onnx": (files.changed_onnx, changed_bytes)}
+_ONNX_TOOLS, _TFLITE_TOOLS = ("onnx", "onnxruntime", "tvm"), ("tflite", "ai_edge_litert", "tvm")
+# Models as tools write them, which are compiled, too: a file of the same form takes ten times as long as to be read.
+COMPILED: Mapping[str, Kind] = {
+    **{
+        f"compiled-{form}": Kind(samples.tool_form(form), _ONNX, _compiled, needs=_ONNX_TOOLS)
+        for form in ("qdq", "qoperator", "dynamic", "nncf")
+    },
+    "compiled-onnx-words": Kind(samples.onnx_words, _ONNX, _compiled, needs=_ONNX_TOOLS),
+    "compiled-tflite": Kind(samples.tflite, {"m.tflite": (changed_bytes,)}, _compiled, needs=_TFLITE_TOOLS),
+    "compiled-tflite-words": Kind(samples.tflite_words, {"m.tflite": (changed_bytes,)}, _compiled, needs=_TFLITE_TOOLS),
+    "compiled-recurrent": Kind(
+        samples.tflite_recurrent, {"m.tflite": (changed_bytes,)}, _compiled, needs=_TFLITE_TOOLS
+    ),
+}
 KINDS: Mapping[str, Kind] = {
     "best-log": Kind(samples.best_log, {"best.jsonl": _LINES}, _best_log),
     "records": Kind(
@@ -293,4 +308,5 @@ KINDS: Mapping[str, Kind] = {
     ),
     "samples": Kind(samples.samples, _ARRAYS, _samples),
     "case": Kind(samples.samples, {"[sf].npy": _ARRAYS["*.np?"]}, _case, (*DOCUMENTED, CaseError)),
+    **COMPILED,
 }

@@ -7,7 +7,9 @@ import itertools
 import json
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +290,29 @@ def onnx_islands(folder: Path) -> None:
     )
     window = w.apply("MaxPool", w.apply("Exp", w.data), kernel_shape=[3, 3], pads=[1] * 4)
     (folder / "m.onnx").write_bytes(w.file(scores, w.quantized(numbers), rows, window))
+
+
+def tool_form(name: str) -> Callable[[Path], None]:
+    """A small network as a tool writes it when it quantizes: `qdq`, `qoperator`, `dynamic`, `nncf`."""
+
+    def make(folder: Path) -> None:
+        from tests.support.models import onnx_tool_forms as forms
+
+        written = {
+            "qdq": forms.static,
+            "qoperator": partial(forms.static, form="QOperator"),
+            "dynamic": forms.dynamic,
+            "nncf": forms.nncf,
+        }
+        (folder / "m.onnx").write_bytes(written[name]())
+
+    return make
+
+
+def tflite_recurrent(folder: Path) -> None:
+    from tests.support.models.tflite_recurrent import file_with_recurrent
+
+    (folder / "m.tflite").write_bytes(file_with_recurrent())
 
 
 def onnx_functions(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.kinds import KINDS
+from tests.fuzz.kinds import COMPILED, KINDS
 from tests.fuzz.run import Reader, fuzz
 from tests.support.places import TESTS
 
@@ -27,10 +27,18 @@ def test_changed_files_are_read_or_refused(kind: str) -> None:
     assert outcomes.counts["refused"]
 
 
-@pytest.mark.parametrize("kind", [_quick(kind) for kind in KINDS])
+@pytest.mark.parametrize("kind", [_quick(kind) for kind in KINDS if kind not in COMPILED])
 def test_samples_that_nobody_changed_are_read(kind: str, tmp_path: Path) -> None:
     KINDS[kind].make(tmp_path)
     KINDS[kind].read(tmp_path)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", [_quick(kind) for kind in COMPILED])
+def test_changed_models_compile_or_are_refused(kind: str) -> None:
+    outcomes = fuzz(kind, range(12), math.inf)
+    assert not outcomes.failures
+    assert outcomes.counts["refused"]
 
 
 @pytest.mark.slow
