@@ -298,7 +298,7 @@ def tool_form(name: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         from tests.support.models import onnx_tool_forms as forms
 
-        written = {
+        written: dict[str, Callable[[], bytes]] = {
             "qdq": forms.static,
             "qoperator": partial(forms.static, form="QOperator"),
             "dynamic": forms.dynamic,
