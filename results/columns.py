@@ -11,10 +11,13 @@ from sqlalchemy import Float, Integer, Table
 from int8tune.results.bounded_json import parse_json
 from int8tune.results.errors import RecordError
 from int8tune.results.record import Config, Entrant
-from int8tune.results.typed_json import from_json
+from int8tune.results.typed_json import from_json, reader_of
 
 Layers = Mapping[str, tuple[int, tuple[str, ...]]]
 _MOST_DIGITS = 1000
+_KNOB_TYPES = {int, str, bool}
+_read_values, _read_numbers = reader_of(dict[str, object]), reader_of(dict[str, float])
+_read_texts, _read_times = reader_of(dict[str, str]), reader_of(tuple[float, ...])
 
 
 def check_types(table: Table, row: Mapping[str, Any]) -> None:
@@ -23,16 +26,21 @@ def check_types(table: Table, row: Mapping[str, Any]) -> None:
     Raises:
         RecordError: one is of another type.
     """
-    for name, kind, is_nullable in _kinds_of(table):
+    columns, seen = _kinds_of(table)
+    kinds = tuple([type(row[name]) for name, _, _ in columns])
+    if kinds in seen:
+        return
+    for name, kind, is_nullable in columns:
         value = row[name]
         if not isinstance(value, kind) and not (value is None and is_nullable):
             raise RecordError(f"{name} must be {kind.__name__}: {type(value).__name__}")
+    seen.add(kinds)
 
 
 @functools.cache
-def _kinds_of(table: Table) -> list[tuple[str, type, bool]]:
-    """Each column's name, type in Python, and whether it may be empty."""
-    return [(column.name, _kind_of(column.type), bool(column.nullable)) for column in table.columns]
+def _kinds_of(table: Table) -> tuple[list[tuple[str, type, bool]], set[tuple[type, ...]]]:
+    """Each column's name, type in Python, and whether it may be empty; and types of rows that were right so far."""
+    return [(column.name, _kind_of(column.type), bool(column.nullable)) for column in table.columns], set()
 
 
 def _kind_of(found: object) -> type:
@@ -41,9 +49,11 @@ def _kind_of(found: object) -> type:
 
 def config_of(text: str) -> Config:
     """Knobs with their values; an integer may have more bits than a number of a file's has elsewhere."""
-    config = from_json(dict[str, object], parse_json(text))
+    config = _read_values(parse_json(text))
+    if set(map(type, config.values())) <= _KNOB_TYPES:
+        return cast(Config, config)
     for name, value in config.items():
-        if not isinstance(value, int | str):
+        if type(value) not in _KNOB_TYPES:
             raise RecordError(
                 f"a knob's value must be an integer, a text, true or false: {name[:40]}: {repr(value)[:40]}"
             )
@@ -51,15 +61,15 @@ def config_of(text: str) -> Config:
 
 
 def numbers_of(text: str) -> Mapping[str, float]:
-    return from_json(dict[str, float], parse_json(text))
+    return cast(Mapping[str, float], _read_numbers(parse_json(text)))
 
 
 def texts_of(text: str) -> Mapping[str, str]:
-    return from_json(dict[str, str], parse_json(text))
+    return cast(Mapping[str, str], _read_texts(parse_json(text)))
 
 
 def times_of(text: str) -> tuple[float, ...]:
-    return from_json(tuple[float, ...], parse_json(text))
+    return cast(tuple[float, ...], _read_times(parse_json(text)))
 
 
 def entrant_of(text: str) -> Entrant:
@@ -72,7 +82,7 @@ def entrants_of(text: str) -> tuple[Entrant, ...]:
 
 def layers_of(text: str) -> Layers:
     """By workload a count, and names where they are known: an integer, or a list of it and the names."""
-    values = from_json(dict[str, object], parse_json(text))
+    values = _read_values(parse_json(text))
     return {workload: _count_and_names(value) for workload, value in values.items()}
 
 

@@ -42,11 +42,12 @@ def from_json(kind: type[T], value: object) -> T:
     Raises:
         TypedJsonError: it is none, with the place.
     """
-    return cast(T, _reader_of(cast(Any, kind))(value))
+    return cast(T, reader_of(cast(Any, kind))(value))
 
 
 @functools.cache
-def _reader_of(kind: Any) -> Reader:
+def reader_of(kind: Any) -> Reader:
+    """What reads values as `from_json` does. Who reads many keeps it: looking up a type takes time, too."""
     if kind in (Any, object):
         return lambda value: value
     if kind in _SCALARS:
@@ -56,9 +57,9 @@ def _reader_of(kind: Any) -> Reader:
         return _one_of(arguments)
     if origin in (tuple, frozenset):
         assert origin is frozenset or arguments[1] is ...
-        return _many(origin, _reader_of(arguments[0]), are_numbers=arguments[0] is float)
+        return _many(origin, reader_of(arguments[0]), are_numbers=arguments[0] is float)
     if origin is not None and issubclass(origin, Mapping):
-        return _by_name(_reader_of(arguments[1]))
+        return _by_name(arguments[1])
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _member_of(kind)
     assert is_dataclass(kind), kind
@@ -77,7 +78,7 @@ def _scalar(kind: Any) -> Reader:
 
 
 def _one_of(kinds: tuple[Any, ...]) -> Reader:
-    readers = [_reader_of(kind) for kind in kinds if kind is not types.NoneType]
+    readers = [reader_of(kind) for kind in kinds if kind is not types.NoneType]
     is_optional = types.NoneType in kinds
 
     def read(value: Any) -> Any:
@@ -116,9 +117,14 @@ def _are_finite(values: list[Any]) -> bool:
     return set(map(type, values)) == {float} and math.isfinite(sum(values))
 
 
-def _by_name(reader: Reader) -> Reader:
+def _by_name(kind: Any) -> Reader:
+    reader = reader_of(kind)
+
     def read(value: Any) -> Any:
-        return {name: _placed(name, reader, item) for name, item in _members(value).items()}
+        members = _members(value)
+        if kind in (Any, object) or (kind is float and members and _are_finite(list(members.values()))):
+            return dict(members)
+        return {name: _placed(name, reader, item) for name, item in members.items()}
 
     return read
 
@@ -136,7 +142,7 @@ def _member_of(kind: type[Enum]) -> Reader:
 
 def _record(kind: Any) -> Reader:
     hints = typing.get_type_hints(kind)
-    readers = {field.name: _reader_of(hints[field.name]) for field in fields(kind)}
+    readers = {field.name: reader_of(hints[field.name]) for field in fields(kind)}
     required = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
 
     def read(value: Any) -> Any:

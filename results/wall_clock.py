@@ -26,7 +26,8 @@ class WallClock:
         Args:
             stamps: the times of its records, in ISO 8601, in any order; what is none is left out.
         """
-        moments = sorted({moment for stamp in stamps if (moment := seconds_of(stamp)) is not None})
+        self._moments = {stamp: moment for stamp in stamps if (moment := seconds_of(stamp)) is not None}
+        moments = sorted(set(self._moments.values()))
         self.total_s = 0.0
         self.pauses = 0
         self._since: dict[float, float] = {}
@@ -40,7 +41,7 @@ class WallClock:
 
     def at(self, stamp: str) -> float | None:
         """Seconds between the first record and the one with this time; None of what is no time."""
-        moment = seconds_of(stamp)
+        moment = self._moments.get(stamp) or seconds_of(stamp)
         return None if moment is None else self._since.get(moment)
 
 
