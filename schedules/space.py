@@ -128,6 +128,10 @@ class ConfigSpace:
                 whole[knob.name] = knob.before
         return whole
 
+    def as_before(self, config: Mapping[str, Value]) -> Config:
+        """The config with the knobs that came later at what they were before they were there."""
+        return {**config, **{knob.name: knob.before for knob in self._later_knobs if knob.before is not None}}
+
     def written(self, config: Mapping[str, Value]) -> Config:
         """The config as records have it, without knobs that came within a version and are as before."""
         left_out = {knob.name: knob.before for knob in self._later_knobs if knob.since is None}

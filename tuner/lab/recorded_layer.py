@@ -65,7 +65,7 @@ class RecordedLayer:
     def space(self) -> ConfigSpace:
         """The recorded configs: those of the template's space, with its features; another tuner's as a grid of values.
 
-        The default is the template's where it was recorded, else the first config.
+        The default is the template's where it was recorded, perhaps without a later knob of it, else the first config.
 
         Raises:
             RecordingError: it has lost its template.
@@ -163,7 +163,9 @@ def canonical(config: Mapping[str, Any]) -> str:
 def _recorded_of(own: ConfigSpace, times_s: Mapping[str, float | None]) -> ConfigSpace:
     """What was recorded of a template's space, all of which satisfies its constraints."""
     recorded = Constraint("it was recorded", lambda config: canonical(config) in times_s)
-    default = own.default if canonical(own.default) in times_s else json.loads(next(iter(times_s)))
+    # A default with a knob that came later was not recorded; it was without the knob, if it was the default then.
+    likely = (canonical(config) for config in (own.default, own.as_before(own.default)))
+    default = json.loads(next((text for text in likely if text in times_s), next(iter(times_s))))
     return ConfigSpace(own.knobs, default, (recorded,), own.features)
 
 

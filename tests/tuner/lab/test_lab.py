@@ -266,6 +266,14 @@ class TestBundled:
             assert Counter(map(layer.time_s, layer.space)) == Counter(layer.times_s.values())
             assert layer.missing_configs == 0
 
+    def test_defaults_are_those_of_the_templates_but_for_knobs_that_came_later(self) -> None:
+        for layer in bundled():
+            own = template_for(parse_workload(layer.workload), named_target(layer.target)).space(
+                parse_workload(layer.workload), named_target(layer.target)
+            )
+            if layer.template in ("x86.conv", "x86.grouped"):
+                assert layer.space.default in (own.default, own.as_before(own.default)), layer.workload
+
     @pytest.mark.thorough
     def test_the_guided_strategies_do_not_lose_to_random(self) -> None:
         layers = [layer for layer in bundled() if layer.target == TARGET and "conv2d" in layer.workload][:4]
