@@ -55,16 +55,7 @@ def parse_json(
     _check_structure(text, most_values)
     decoder = _decoder(objects or unique_names, is_finite, _has_large_numbers(text))
     try:
-        # Without space around a value, as in every column of a store, this is what `decode` does, in half of its time.
-        value, end = decoder.raw_decode(text)
-        if end == len(text):
-            return value
-    except json.JSONDecodeError:
-        pass
-    except RecursionError:
-        raise ValueError("lists and objects are nested too deeply") from None
-    try:
-        return decoder.decode(text)
+        return _decoded(decoder, text)
     except RecursionError:
         raise ValueError("lists and objects are nested too deeply") from None
 
@@ -109,6 +100,15 @@ def _decoder(objects: Callable[[Pairs], Any], is_finite: bool, has_large_numbers
         parse_float=_finite if has_large_numbers and is_finite else None,
         parse_constant=_refuse_constant if is_finite else None,
     )
+
+
+def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
+    """What `decode` gives, sooner where no space is around the value, as in every column of a store."""
+    try:
+        value, end = decoder.raw_decode(text)
+    except json.JSONDecodeError:
+        end = -1
+    return value if end == len(text) else decoder.decode(text)
 
 
 def _has_large_numbers(text: str) -> bool:

@@ -40,6 +40,6 @@ class DepthwiseCuda:
 
         config = self.space(workload, target).check(config)
         form = depthwise_form(workload, config)
-        write = write_depthwise_walk if form.steps > 1 else write_depthwise
+        write = write_depthwise_walk if form.walks else write_depthwise
         function = write(workload, form, target.gpu)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -116,6 +116,11 @@ class DepthwiseForm:
         return math.ceil(self.workload.out_channels / CHANNELS)
 
     @property
+    def walks(self) -> bool:
+        """Whether a tile goes down the image."""
+        return self.steps > 1
+
+    @property
     def walked_rows(self) -> int:
         """Output rows of all steps of a tile."""
         return self.steps * self.tile_rows
@@ -144,7 +149,7 @@ class DepthwiseForm:
     @property
     def weight_order(self) -> tuple[Any, ...]:
         """Forms of a layer for which this is the same pack weights the same way."""
-        return self.tile_rows, self.steps > 1
+        return self.tile_rows, self.walks
 
     @property
     def weight_words(self) -> int:
@@ -155,7 +160,7 @@ class DepthwiseForm:
     def registers(self) -> int:
         """About as many as a thread needs: sums, weights, a column, and what addresses take."""
         sums = self.tile_rows * self.tile_columns * CHANNELS * (1 + self.has_window_sum)
-        if self.steps > 1:
+        if self.walks:
             return sums + self.weight_words * CHANNELS + 5 * len(self.columns) + 2 * CHANNELS + 24
         return sums + self.weight_words * CHANNELS + len(self.rows) + CHANNELS * len(self.words) + 40
 
@@ -163,7 +168,7 @@ class DepthwiseForm:
     def instructions(self) -> int:
         """About as many as a thread runs."""
         dots = self.weight_words * self.tile_columns * CHANNELS * (1 + self.has_window_sum)
-        if self.steps > 1:
+        if self.walks:
             step = dots + 8 * len(self.columns) + 5 * self.tile_rows * self.tile_columns * CHANNELS + 10
             return self.steps * step + self.weight_words + 4 * len(self.columns) + 60
         read = len(self.columns) * (len(self.rows) * (12 if self.gathers else 3) + 8 * len(self.words))
@@ -172,7 +177,7 @@ class DepthwiseForm:
     @property
     def rows_read(self) -> int:
         """Rows of the image that a thread loads."""
-        return len(self.rows) if self.steps == 1 else (self.steps + 1) * WORD_ROWS // 2
+        return (self.steps + 1) * WORD_ROWS // 2 if self.walks else len(self.rows)
 
     @property
     def row_classes(self) -> BorderClasses:
@@ -185,7 +190,7 @@ class DepthwiseForm:
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:
         of_classes = taps_of_both(self.row_classes[1], self.column_classes[1])
-        return np.ones_like(of_classes[:1]) if self.steps > 1 else of_classes
+        return np.ones_like(of_classes[:1]) if self.walks else of_classes
 
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:

@@ -12,14 +12,11 @@ from tvm.script.ir_builder import tirx as T
 from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
 from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
+from int8tune.schedules.cuda.depthwise_writer import DepthwiseWriter, as_words
 from int8tune.schedules.cuda.epilogue import Epilogue
-from int8tune.schedules.cuda.launch import grid, threads_of
-from int8tune.schedules.cuda.loaded_factors import with_loaded_params
 from int8tune.schedules.gpus import Gpu
-from int8tune.schedules.intrinsics.cuda import Instructions, transposed
+from int8tune.schedules.intrinsics.cuda import transposed
 from int8tune.schedules.workload import DepthwiseConv2d
-from int8tune.schedules.written.rows import divided
-from int8tune.schedules.written.signature import declare_arguments
 
 
 def write_depthwise(workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> Any:
@@ -29,48 +26,21 @@ def write_depthwise(workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) ->
     return builder.get()
 
 
-class _DepthwiseWriter:
-    """Emits one kernel."""
+class _DepthwiseWriter(DepthwiseWriter):
+    """A kernel whose threads load all that their tiles read."""
 
-    def __init__(self, workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> None:
-        self.workload = workload
-        self.form = form
-        self.gpu = gpu
-        self.instructions = Instructions(gpu)
-        self.types = (workload.numerics.data, workload.numerics.weight)
-
-    def write(self) -> None:
-        form = self.form
-        declared = declare_arguments(self.workload, form, form.weight_length)
-        with grid(*form.grid(self.gpu.multiprocessors)) as (block,), threads_of(form.threads) as thread:
-            self.arguments = with_loaded_params(declared)
-            tile = T.Bind(block * form.threads + thread)
-            with T.If(tile < form.tiles), T.Then():
-                self._tile(tile)
-
-    def _tile(self, tile: Any) -> None:
-        form, (height, width) = self.form, self.form.output
-        rest, quad = divided(tile, form.quads)
-        rest, column = divided(rest, form.column_tiles)
-        self.image, row = divided(rest, form.row_tiles)
-        self.position = T.Bind(quad * CHANNELS)
-        self.y = T.Bind(T.min(row * form.tile_rows, height - form.tile_rows))
-        self.x = T.Bind(T.min(column * form.tile_columns, width - form.tile_columns))
-        self._begin(quad)
-        for read in form.columns:
+    def _tile(self) -> None:
+        self._begin()
+        for read in self.form.columns:
             self._add_column(read)
         self._store()
 
-    def _begin(self, quad: Any) -> None:
+    def _begin(self) -> None:
         """Clear the sums, load the weights, find the tile in the image."""
         form, window = self.form, self.workload.window
         self.sums = self._cleared(len(form.tile) * CHANNELS)
         self.window_sums = self._cleared(len(form.tile) * CHANNELS) if form.has_window_sum else None
-        self.weight = T.alloc_buffer((form.weight_words * CHANNELS,), "int32", scope="local")
-        words = _as_words(self.arguments.weight, form.weight_length)
-        with T.unroll(0, form.weight_words) as index:
-            loaded = words.vload([(quad * form.weight_words + index) * CHANNELS], f"int32x{CHANNELS}")
-            T.buffer_store(self.weight, loaded, [T.ramp(index * CHANNELS, 1, CHANNELS)])
+        self._load_weights()
         self.top = T.Bind(self.y * window.stride[0] - window.padding[0])
         self.left = T.Bind(self.x * window.stride[1] - window.padding[1])
         pixel = (self.image * self.workload.height + self.top) * self.workload.width + self.left
@@ -122,7 +92,7 @@ class _DepthwiseWriter:
         conditions = [inside for inside in (self.row_is_inside[row], column_is_inside) if inside is not None]
         inside = T.And(*conditions) if len(conditions) == 2 else (conditions or [None])[0]
         if not self.form.gathers:
-            words = _as_words(self.arguments.data, math.prod(work.data_shape))
+            words = as_words(self.arguments.data, math.prod(work.data_shape))
             return T.Bind(_where(inside, words[T.truncdiv(pixel_at + self.position, CHANNELS)]))
         word: Any = T.int32(0)
         for byte in range(CHANNELS):
@@ -154,11 +124,6 @@ class _DepthwiseWriter:
         if self.window_sums is None:
             return self.sums[place]
         return self.sums[place] - self.arguments.params[WEIGHT_ZERO_POINT] * self.window_sums[place]
-
-
-def _as_words(buffer: Any, length: int) -> Any:
-    """The same memory as words; its whole ones."""
-    return T.decl_buffer((length // WORD_ROWS,), "int32", data=buffer.data)
 
 
 def _where(condition: Any, value: Any) -> Any:

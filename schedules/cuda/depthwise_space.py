@@ -39,11 +39,10 @@ def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
         return depthwise_form(workload, config)
 
     def may_walk(config: Mapping[str, Value]) -> bool:
-        rows, steps = int(config["tile_rows"]), int(config["steps"])
-        return steps == 1 or (can_walk(workload, rows) and (steps - 1) * rows < height)
+        return _may_walk(workload, int(config["tile_rows"]), int(config["steps"]), height)
 
     def fits(config: Mapping[str, Value]) -> bool:
-        is_smallest = (config["tile_rows"], config["tile_columns"]) == (knobs[0].choices[0], knobs[1].choices[0])
+        is_smallest = (config["tile_rows"], config["tile_columns"]) == (1, knobs[1].choices[0])
         registers = form(config).registers
         of_block = registers * int(config["threads"])
         return is_smallest or (registers <= MOST_REGISTERS and of_block <= REGISTERS_OF_A_MULTIPROCESSOR)
@@ -61,14 +60,18 @@ def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
 
 
 def _steps(workload: DepthwiseConv2d, height: int) -> tuple[int, ...]:
-    rows = [size for size in TILE_ROWS if size <= height and can_walk(workload, size)]
-    return tuple(steps for steps in STEPS if steps == 1 or any((steps - 1) * size < height for size in rows))
+    """Those that tiles of some size may take."""
+    rows = [size for size in TILE_ROWS if size <= height]
+    return tuple(steps for steps in STEPS if any(_may_walk(workload, size, steps, height) for size in rows))
+
+
+def _may_walk(workload: DepthwiseConv2d, tile_rows: int, steps: int, height: int) -> bool:
+    return steps == 1 or (can_walk(workload, tile_rows) and (steps - 1) * tile_rows < height)
 
 
 def expected_cycles(form: DepthwiseForm, gpu: Gpu) -> float:
     """Waves of blocks: what their warps issue together, or what one of them takes that waits for itself."""
-    walks = form.steps > 1
-    registers = math.ceil(form.registers * REGISTERS_SHARE[walks])
+    registers = math.ceil(form.registers * REGISTERS_SHARE[form.walks])
     instructions = form.instructions * math.pow(max(1.0, registers / MOST_REGISTERS), SPILL_POWER)
     resident = max(1, gpu.resident_blocks(form.threads, 0, min(MOST_REGISTERS, registers)))
     blocks = math.ceil(form.tiles / form.threads)
@@ -76,9 +79,9 @@ def expected_cycles(form: DepthwiseForm, gpu: Gpu) -> float:
     issued = instructions * ISSUE_CYCLES * together * form.threads / WARP / SCHEDULERS
     waves = blocks / (resident * gpu.multiprocessors)
     # Blocks that go down the image end one after the other: half of a last wave is free.
-    turns = (math.ceil(waves) + max(1.0, waves)) / 2 if walks else math.ceil(waves)
+    turns = (math.ceil(waves) + max(1.0, waves)) / 2 if form.walks else math.ceil(waves)
     moved = math.prod(form.workload.data_shape) + math.prod(form.workload.output_shape)
-    computed = turns * max(issued, instructions * INSTRUCTION_CYCLES[walks] + LOAD_CYCLES)
+    computed = turns * max(issued, instructions * INSTRUCTION_CYCLES[form.walks] + LOAD_CYCLES)
     return computed + moved / (MOVED_BYTES * gpu.multiprocessors)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,11 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.arguments import PAD_VALUE
 from int8tune.schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
+from int8tune.schedules.cuda.depthwise_writer import DepthwiseWriter, as_words
 from int8tune.schedules.cuda.epilogue import Epilogue
-from int8tune.schedules.cuda.launch import grid, threads_of
-from int8tune.schedules.cuda.loaded_factors import with_loaded_params
 from int8tune.schedules.gpus import WORD_BYTES, Gpu
-from int8tune.schedules.intrinsics.cuda import Instructions, rows_joined, rows_paired
+from int8tune.schedules.intrinsics.cuda import rows_joined, rows_paired
 from int8tune.schedules.workload import DepthwiseConv2d
-from int8tune.schedules.written.rows import divided
-from int8tune.schedules.written.signature import declare_arguments
 
 # Rows of the image that a step goes down.
 PAIR = WORD_ROWS // 2
@@ -30,46 +28,24 @@ def write_depthwise_walk(workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gp
     return builder.get()
 
 
-class _WalkWriter:
-    """Emits one kernel."""
+class _WalkWriter(DepthwiseWriter):
+    """A kernel whose threads go down the image, a step after the other."""
 
-    def __init__(self, workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> None:
-        self.workload = workload
-        self.form = form
-        self.gpu = gpu
-        self.instructions = Instructions(gpu)
-        self.types = (workload.numerics.data, workload.numerics.weight)
-        self.row_words = workload.width * workload.channels // WORD_BYTES
-
-    def write(self) -> None:
-        form = self.form
-        declared = declare_arguments(self.workload, form, form.weight_length)
-        with grid(*form.grid(self.gpu.multiprocessors)) as (block,), threads_of(form.threads) as thread:
-            self.arguments = with_loaded_params(declared)
-            tile = T.Bind(block * form.threads + thread)
-            with T.If(tile < form.tiles), T.Then():
-                self._tile(tile)
-
-    def _tile(self, tile: Any) -> None:
-        form, (height, width) = self.form, self.form.output
-        rest, quad = divided(tile, form.quads)
-        rest, column = divided(rest, form.column_tiles)
-        image, row = divided(rest, form.row_tiles)
-        self.position = T.Bind(quad * CHANNELS)
-        self.y = T.Bind(T.min(row * form.walked_rows, max(height - form.walked_rows, 0)))
-        x = T.Bind(T.min(column * form.tile_columns, width - form.tile_columns))
-        self._begin_reading(image, x)
-        self._begin_writing(image, x, quad)
+    def _tile(self) -> None:
+        self._begin_reading()
+        self._begin_writing()
         self._walk()
 
-    def _begin_reading(self, image: Any, x: Any) -> None:
+    def _begin_reading(self) -> None:
         """Find the first row and the columns in the image."""
         work, window = self.workload, self.workload.window
-        left = T.Bind(x * window.stride[1] - window.padding[1])
+        self.row_words = work.width * work.channels // WORD_BYTES
+        self.data = as_words(self.arguments.data, math.prod(work.data_shape))
+        left = T.Bind(self.x * window.stride[1] - window.padding[1])
         self.pad = T.Bind(T.bitwise_and(self.arguments.params[PAD_VALUE], 255) * 0x01010101)
         self.is_column = {read: self._is_column(left, read) for read in self.form.columns}
         top = T.Bind(self.y * window.stride[0] - window.padding[0])
-        first = ((image * work.height + top) * work.width + left) * work.channels + self.position
+        first = ((self.image * work.height + top) * work.width + left) * work.channels + self.position
         self.row, self.word = _Counter(top), _Counter(T.truncdiv(first, WORD_BYTES))
         words = len(self.form.columns) * PAIR
         self.coming, self.held = (T.alloc_buffer((words,), "int32", scope="local") for _ in range(2))
@@ -82,18 +58,14 @@ class _WalkWriter:
             return None
         return T.Bind(T.And(left + read >= 0, left + read < self.workload.width))
 
-    def _begin_writing(self, image: Any, x: Any, quad: Any) -> None:
+    def _begin_writing(self) -> None:
         form, (height, width) = self.form, self.form.output
-        self.weight = T.alloc_buffer((form.weight_words * CHANNELS,), "int32", scope="local")
-        words = _as_words(self.arguments.weight, form.weight_length)
-        with T.unroll(0, form.weight_words) as index:
-            loaded = words.vload([(quad * form.weight_words + index) * CHANNELS], f"int32x{CHANNELS}")
-            T.buffer_store(self.weight, loaded, [T.ramp(index * CHANNELS, 1, CHANNELS)])
+        self._load_weights()
         self.epilogue = Epilogue(self.workload.numerics, self.arguments, CHANNELS, CHANNELS)
         self.epilogue.begin(self.position)
         self.bias = self.epilogue.load_bias(self.position)
         self.sums = T.alloc_buffer((len(form.tile) * CHANNELS,), "int32", scope="local")
-        first = ((image * height + self.y) * width + x) * self.workload.out_channels + self.position
+        first = ((self.image * height + self.y) * width + self.x) * self.workload.out_channels + self.position
         self.output = _Counter(first)
 
     def _walk(self) -> None:
@@ -142,12 +114,11 @@ class _WalkWriter:
         self.word.add(PAIR * self.row_words)
 
     def _load_rows(self, are_inside: list[Any]) -> None:
-        words = _as_words(self.arguments.data, self.workload.batch * self.workload.height * self.row_words * WORD_BYTES)
         for index, read in enumerate(self.form.columns):
             for at, is_row in enumerate(are_inside):
                 offset = at * self.row_words + read * (self.workload.channels // WORD_BYTES)
                 conditions = [one for one in (is_row, self.is_column[read]) if one is not None]
-                value = words[self.word.value + offset]
+                value = self.data[self.word.value + offset]
                 for condition in conditions:
                     value = T.if_then_else(condition, value, self.pad)
                 T.buffer_store(self.coming, value, [index * PAIR + at])
@@ -176,19 +147,17 @@ class _WalkWriter:
             T.buffer_store(self.sums, self.instructions.dot(word, weight, total, self.types), [place])
 
     def _store(self, step: Any) -> None:
-        form, (height, width), channels = self.form, self.form.output, self.workload.out_channels
+        form, width, channels = self.form, self.form.output[1], self.workload.out_channels
         for index, (row, column) in enumerate(form.tile):
-            is_row = T.bool(True)
-            if form.walked_rows > height:
-                is_row = self.y + step * form.tile_rows + row < height
             at = T.Bind(self.output.value + (row * width + column) * channels)
-            self.epilogue.store(
-                partial(self._total, index * CHANNELS),
-                _Nothing(),
-                at,
-                partial(_always, is_row),
-            )
+            exists = partial(self._exists, step * form.tile_rows + row)
+            self.epilogue.store(partial(self._total, index * CHANNELS), None, at, exists)
         self.output.add(form.tile_rows * width * channels)
+
+    def _exists(self, row: Any, first: int) -> Any:  # noqa: ARG002
+        """Whether a row of the tile is one of the image: all channels are."""
+        height = self.form.output[0]
+        return self.y + row < height if self.form.walked_rows > height else T.bool(True)
 
     def _total(self, first: int, channel: Any) -> Any:
         return self.sums[first + channel]
@@ -207,19 +176,3 @@ class _Counter:
 
     def add(self, step: int) -> None:
         T.buffer_store(self._buffer, self.value + step, [0])
-
-
-def _always(condition: Any, first: int) -> Any:  # noqa: ARG001
-    return condition
-
-
-class _Nothing:
-    """Biases that are in the sums already."""
-
-    def __getitem__(self, channel: Any) -> Any:
-        return T.int32(0)
-
-
-def _as_words(buffer: Any, length: int) -> Any:
-    """The same memory as words; its whole ones."""
-    return T.decl_buffer((length // WORD_BYTES,), "int32", data=buffer.data)

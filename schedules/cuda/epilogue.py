@@ -93,12 +93,16 @@ class Epilogue:
         are computed, whose instructions may be in any order. Residuals are read where they are.
 
         Args:
-            total: the sum of a channel, without its bias.
+            total: the sum of a channel, without its bias, or with it where there is none.
             at: the index of the first output.
             exist: whether the outputs from this one of the row on are to be stored.
         """
+
+        def biased(channel: Any) -> Any:
+            return total(channel) if bias is None else total(channel) + bias[channel]
+
         if self.packs:
-            self._store_packed(total, bias, at, exist)
+            self._store_packed(biased, at, exist)
             return
         out, residual = self.arguments.out, self.arguments.residual
         values = T.alloc_buffer((self.count,), DTYPES[self.numerics.output], scope="local")
@@ -109,15 +113,15 @@ class Epilogue:
                     store_vector(added, first, _vector(residual, at + first, self.width), self.width)
             with T.unroll(0, self.width) as index:
                 channel = first + index
-                value = T.Bind(self._value(total(channel) + bias[channel], channel, added))
+                value = T.Bind(self._value(biased(channel), channel, added))
                 T.buffer_store(values, value, [channel])
             with T.If(exist(first)), T.Then():
                 store_vector(out, at + first, _vector(values, first, self.width), self.width)
 
-    def _store_packed(self, total: Callable[[Any], Any], bias: Any, at: Any, exist: Callable[[int], Any]) -> None:
+    def _store_packed(self, biased: Callable[[Any], Any], at: Any, exist: Callable[[int], Any]) -> None:
         for first in range(0, self.count, self.width):
             channels = range(first, first + self.width)
-            distances = [self._distance(T.Bind(total(channel) + bias[channel]), channel) for channel in channels]
+            distances = [self._distance(T.Bind(biased(channel)), channel) for channel in channels]
             fours = (distances[at : at + WORD_BYTES] for at in range(0, self.width, WORD_BYTES))
             words = [T.Bind(packed_bytes(four, self.lowest)) for four in fours]
             if self.numerics.output == "s8":

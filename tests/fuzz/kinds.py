@@ -231,19 +231,18 @@ _TOML = (texts.changed_toml, texts.changed_toml, changed_bytes)
 _ARRAYS = {"*.np?": (files.changed_array, files.changed_array, changed_bytes)}
 
 _ONNX = {"m.onnx": (files.changed_onnx, changed_bytes)}
+_TFLITE = {"m.tflite": (changed_bytes,)}
 _ONNX_TOOLS, _TFLITE_TOOLS = ("onnx", "onnxruntime", "tvm"), ("tflite", "ai_edge_litert", "tvm")
-# Models as tools write them, which are compiled, too: a file of the same form takes ten times as long as to be read.
+# Models as tools write them, which are compiled, too, as a user would; that takes longer than to read them.
 COMPILED: Mapping[str, Kind] = {
     **{
         f"compiled-{form}": Kind(samples.tool_form(form), _ONNX, _compiled, needs=_ONNX_TOOLS)
         for form in ("qdq", "qoperator", "dynamic", "nncf")
     },
     "compiled-onnx-words": Kind(samples.onnx_words, _ONNX, _compiled, needs=_ONNX_TOOLS),
-    "compiled-tflite": Kind(samples.tflite, {"m.tflite": (changed_bytes,)}, _compiled, needs=_TFLITE_TOOLS),
-    "compiled-tflite-words": Kind(samples.tflite_words, {"m.tflite": (changed_bytes,)}, _compiled, needs=_TFLITE_TOOLS),
-    "compiled-recurrent": Kind(
-        samples.tflite_recurrent, {"m.tflite": (changed_bytes,)}, _compiled, needs=_TFLITE_TOOLS
-    ),
+    "compiled-tflite": Kind(samples.tflite, _TFLITE, _compiled, needs=_TFLITE_TOOLS),
+    "compiled-tflite-words": Kind(samples.tflite_words, _TFLITE, _compiled, needs=_TFLITE_TOOLS),
+    "compiled-recurrent": Kind(samples.tflite_recurrent, _TFLITE, _compiled, needs=_TFLITE_TOOLS),
 }
 KINDS: Mapping[str, Kind] = {
     "best-log": Kind(samples.best_log, {"best.jsonl": _LINES}, _best_log),
@@ -273,39 +272,25 @@ KINDS: Mapping[str, Kind] = {
     ),
     "metaschedule": Kind(samples.database, {"database_*.json": _LINES}, _database),
     "found": Kind(samples.found, {"found.json": _JSON}, _found, (*DOCUMENTED, ValueError)),
-    "tflite": Kind(samples.tflite, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")),
-    "onnx": Kind(samples.onnx, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
-    "tflite-words": Kind(
-        samples.tflite_words, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
-    ),
-    "onnx-words": Kind(samples.onnx_words, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
-    "tflite-floats": Kind(
-        samples.tflite_floats, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
-    ),
+    "tflite": Kind(samples.tflite, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),
+    "onnx": Kind(samples.onnx, _ONNX, _model, needs=("onnx",)),
+    "tflite-words": Kind(samples.tflite_words, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),
+    "onnx-words": Kind(samples.onnx_words, _ONNX, _model, needs=("onnx",)),
+    "tflite-floats": Kind(samples.tflite_floats, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),
     "onnx-external": Kind(
         samples.onnx_external,
-        {"m.onnx": (files.changed_onnx, changed_bytes), samples.WEIGHTS: (changed_bytes,)},
+        {**_ONNX, samples.WEIGHTS: (changed_bytes,)},
         _model,
         needs=("onnx",),
     ),
-    "onnx-islands": Kind(
-        samples.onnx_islands, {"m.onnx": (files.changed_onnx, changed_bytes)}, _compiled, needs=("onnx", "tvm")
-    ),
-    "tflite-islands": Kind(
-        samples.tflite_floats, {"m.tflite": (changed_bytes,)}, _compiled, needs=("tflite", "ai_edge_litert", "tvm")
-    ),
-    "onnx-functions": Kind(
-        samples.onnx_functions, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)
-    ),
-    "onnx-graphs": Kind(samples.onnx_graphs, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
+    "onnx-islands": Kind(samples.onnx_islands, _ONNX, _compiled, needs=("onnx", "tvm")),
+    "tflite-islands": Kind(samples.tflite_floats, _TFLITE, _compiled, needs=("tflite", "ai_edge_litert", "tvm")),
+    "onnx-functions": Kind(samples.onnx_functions, _ONNX, _model, needs=("onnx",)),
+    "onnx-graphs": Kind(samples.onnx_graphs, _ONNX, _model, needs=("onnx",)),
     "ranges": Kind(samples.ranges, {"m.ranges.json": _JSON}, _ranges),
     "calibration": Kind(samples.samples, _ARRAYS, _calibration),
-    "float-model": Kind(
-        samples.float_onnx, {"m.onnx": (files.changed_onnx, changed_bytes)}, _float_model, needs=("onnx", "onnxruntime")
-    ),
-    "float-tflite": Kind(
-        samples.float_tflite, {"m.tflite": (changed_bytes,)}, _float_tflite, needs=("onnx", "ai_edge_litert")
-    ),
+    "float-model": Kind(samples.float_onnx, _ONNX, _float_model, needs=("onnx", "onnxruntime")),
+    "float-tflite": Kind(samples.float_tflite, _TFLITE, _float_tflite, needs=("onnx", "ai_edge_litert")),
     "samples": Kind(samples.samples, _ARRAYS, _samples),
     "case": Kind(samples.samples, {"[sf].npy": _ARRAYS["*.np?"]}, _case, (*DOCUMENTED, CaseError)),
     **COMPILED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -113,12 +114,22 @@ def candidates(key: str, template: str, count: int) -> list[Config]:
 def known_fastest(key: str, template: str) -> list[Config]:
     """The configs of a layer that were fastest where it was timed before, if they are configs still."""
     space = template_named(template).space(parse_workload(key), gpu_target(TARGET))
-    kept = json.loads(KNOWN.read_text())["templates"].get(template, {"knobs": [], "layers": {}})
-    rows = sorted(kept["layers"].get(key, ()), key=lambda row: float(row[-1]))[:KNOWN_KERNELS]
-    configs = ({"outer": "weights", **dict(zip(kept["knobs"], row, strict=False))} for row in rows)
     names = {knob.name for knob in space.knobs}
-    known = [space.completed({name: value for name, value in one.items() if name in names}) for one in configs]
+    fastest = sorted(timed_kernels(template).get(key, ()), key=lambda one: one[1])[:KNOWN_KERNELS]
+    known = [space.completed({name: config[name] for name in config.keys() & names}) for config, _ in fastest]
     return [config for config in known if space.fault(config) is None]
+
+
+@functools.cache
+def timed_kernels(template: str) -> dict[str, list[tuple[Config, float]]]:
+    """Configs that an H200 timed, with microseconds, by layer (`there/run_layers.py`)."""
+    kept = json.loads(KNOWN.read_text())["templates"].get(template, {"knobs": [], "layers": {}})
+
+    def timed(row: Sequence[Any]) -> tuple[Config, float]:
+        *values, us = row
+        return {"outer": "weights", **dict(zip(kept["knobs"], values, strict=True))}, us
+
+    return {key: [timed(row) for row in rows] for key, rows in kept["layers"].items()}
 
 
 def _is_worth_a_look(config: Mapping[str, Any]) -> bool:

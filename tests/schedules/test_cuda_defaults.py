@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +26,7 @@ from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Config
 from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, parse_workload
-from tests.support.places import TESTS
+from tests.gpu_kit.layers import timed_kernels
 
 HOPPER = "cuda-sm90"
 BATCHES = (1, 16, 64)
@@ -182,16 +181,13 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
 )
 def test_costs_choose_what_an_h200_found_fast(name: str, layers: int, most: float) -> None:
     """Of ten kernels of each layer, or some thirty, as `tests/gpu_kit/there/run_layers.py` timed them there."""
-    kept = json.loads((TESTS / "data" / "h200_layers.json").read_text())["templates"][name]
     expected_cycles: Any = COSTS[name]
     lost = []
-    for key, rows in kept["layers"].items():
+    for key, kernels in timed_kernels(name).items():
         workload = parse_workload(key)
         assert isinstance(workload, Conv2d | Dense | DepthwiseConv2d)
-        timed = []
-        for *values, us in rows:
-            config = {"outer": "weights", **dict(zip(kept["knobs"], values, strict=True))}
-            timed.append((expected_cycles(form_of(name, workload, config), GPU_PROFILES[HOPPER]), us))
+        forms = ((form_of(name, workload, config), us) for config, us in kernels)
+        timed = [(expected_cycles(form, GPU_PROFILES[HOPPER]), us) for form, us in forms]
         lost.append(math.log(min(timed)[1] / min(us for _, us in timed)))
     assert len(lost) == layers
     assert math.exp(sum(lost) / len(lost)) < most
