@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 import int8tune as it
 from int8tune.results.errors import StoreError
 from int8tune.results.record import Trial
+from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import SpecError, TunerError
 from tests.support.models.onnx_models import MODELS, quantized
 from tests.support.program.cli_program import CONV, DEPTHWISE, int8tune, write_table
@@ -164,12 +164,17 @@ class TestTuning:
         assert {trial.started_at for trial in kept} <= {trial.started_at for trial in all_of_them}
         assert len({trial.candidate.id for trial in all_of_them}) == len(all_of_them) == 32
 
-    @pytest.mark.alone
-    def test_an_interrupt_of_the_preparation_is_one(self, table: Path, tmp_path: Path) -> None:
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+    def test_an_interrupt_of_the_preparation_is_one(
+        self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(threads: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            signal.raise_signal(signal.SIGINT)
+            return measuring_and_build_cores(threads)
+
+        monkeypatch.setattr("int8tune.tuner.api.tune.measuring_and_build_cores", interrupted)
         with pytest.raises(KeyboardInterrupt):
             it.tune(table, results=tmp_path, trials=16)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     @pytest.mark.thorough
     def test_somebody_else_asks_for_the_end(self, table: Path, tmp_path: Path) -> None:
