@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from operator import add as operator_add
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from tvm import te, tirx
 
 from int8tune.compiler.graph import Graph, Operator, Value
+from int8tune.compiler.operator_kernels.averages import averages_of
 from int8tune.compiler.operator_kernels.kernel import (
     TYPES,
     OperatorKernel,
@@ -24,6 +26,8 @@ from int8tune.compiler.operator_kernels.kernel import (
     values_of,
     with_sign_of,
 )
+from int8tune.compiler.operator_kernels.pool_slides import AverageSlide, MaximumSlide
+from int8tune.compiler.operator_kernels.sliding import write_slide
 from int8tune.compiler.operator_kernels.windows import Sums, Windows, write_window_sums
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.pool import average_constants
@@ -40,6 +44,10 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     (data,), output = values_of(graph, operator)
     counts = average_constants(operator, data).count[..., 0].astype(np.float32)
     windows = _windows(operator, data, output)
+    by_sums = averages_of(operator, data, output)
+    if by_sums is not None:
+        slide = AverageSlide(operator, output, by_sums, windows, _average_sums(operator, data, output, counts))
+        return OperatorKernel(write_slide(windows, slide, target), operator.inputs, slide.constants)
     if windows.are_disjoint and operator.rule == "float":
         function = write_window_sums(windows, _average_sums(operator, data, output, counts), target)
         return OperatorKernel(function, operator.inputs, (counts.reshape(-1),))
@@ -137,6 +145,9 @@ def _sums(operator: Operator, output: Value, values: Any) -> Any:
 def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     """The largest value of each window."""
     (data,), output = values_of(graph, operator)
+    if math.prod(operator.attributes["kernel"]) <= MOST_TAPS:
+        slide = MaximumSlide(operator, data, output)
+        return OperatorKernel(write_slide(_windows(operator, data, output), slide, target), operator.inputs)
     image = argument("image", data)
     border = tirx.const(RANGES[data.type][0], TYPES[data.type])
     largest = _over_windows(operator, data, output, lambda *at: image[at], te.max, border)

@@ -62,71 +62,94 @@ class Sums:
     constants: Sequence[Array] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A window, and the channels of it that are at hand.
+
+    Attributes:
+        turn: the window's number among those of all images.
+        window: its number in its image.
+        channel: the first of `width` channels.
+    """
+
+    turn: Any
+    window: Any
+    channel: Any
+    width: int
+
+
 def write_window_sums(windows: Windows, sums: Sums, target: Target) -> Any:
     """The PrimFunc (image, constants, output), each of one axis."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("main")
-        _Writer(windows, sums).write(target.threads)
+        _write(windows, sums, target.threads)
     return builder.get()
 
 
-class _Writer:
-    """Emits one kernel."""
+def _write(windows: Windows, sums: Sums, threads: int) -> None:
+    (batch, _, _, channels), (rows, columns) = windows.image, windows.output
+    image = flat_argument("image", math.prod(windows.image), sums.types[0])
+    constants = [
+        flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(sums.constants)
+    ]
+    out = flat_argument("out", batch * rows * columns * channels, sums.types[2])
+    T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+    lanes = min(LANES, 1 << int(math.log2(channels)))
+    width = lanes * min(MOST_VECTORS, channels // lanes)
+    of_window = WindowSums(windows, sums)
+
+    def window(turn: Any, group: Any) -> None:
+        first = T.Bind(T.min(group * width, channels - width))
+        _, number = divided(turn, math.prod(windows.output))
+        of_window.write(Place(turn, number, first, width), image, constants, out)
+
+    if math.prod(windows.image) < LEAST_SHARED_VALUES:
+        threads = 1
+    turns, groups = batch * rows * columns, -(-channels // width)
+    if turns >= threads:
+        share(turns, threads, lambda turn: repeat(groups, lambda group: window(turn, group)))
+    else:
+        repeat(turns, lambda turn: share(groups, threads, lambda group: window(turn, group)))
+
+
+class WindowSums:
+    """Emits the sums of one window, and what becomes of them."""
 
     def __init__(self, windows: Windows, sums: Sums) -> None:
         self.windows, self.sums = windows, sums
-        channels = windows.image[3]
-        self.lanes = min(LANES, 1 << int(math.log2(channels)))
-        self.vectors = min(MOST_VECTORS, channels // self.lanes)
 
-    def write(self, threads: int) -> None:
-        windows, sums = self.windows, self.sums
-        (batch, _, _, channels), (rows, columns) = windows.image, windows.output
-        self.image = flat_argument("image", math.prod(windows.image), sums.types[0])
-        self.constants = [
-            flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(sums.constants)
-        ]
-        self.out = flat_argument("out", batch * rows * columns * channels, sums.types[2])
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        if math.prod(windows.image) < LEAST_SHARED_VALUES:
-            threads = 1
-        turns, groups = batch * rows * columns, -(-channels // (self.lanes * self.vectors))
-        if turns >= threads:
-            share(turns, threads, lambda turn: repeat(groups, lambda group: self._window(turn, group)))
-        else:
-            repeat(turns, lambda turn: share(groups, threads, lambda group: self._window(turn, group)))
+    def write(self, place: Place, image: Any, constants: Sequence[Any], out: Any) -> None:
+        channels = self.windows.image[3]
+        lanes = min(LANES, place.width & -place.width)
+        vectors = [range(first, first + lanes) for first in range(0, place.width, lanes)]
+        totals = T.alloc_buffer((place.width,), self.sums.types[1])
 
-    def _window(self, turn: Any, group: Any) -> None:
-        channels, width = self.windows.image[3], self.lanes * self.vectors
-        first = T.Bind(T.min(group * width, channels - width))
-        totals = T.alloc_buffer((width,), self.sums.types[1])
+        def each(body: Callable[[Any], None]) -> None:
+            for vector in vectors:
+                with T.vectorized(0, lanes) as lane:
+                    body(vector.start + lane)
 
         def start(lane: Any) -> None:
             T.buffer_store(totals, T.Cast(self.sums.types[1], 0), [lane])
 
-        self._each(start)
-        self._taps(turn, first, totals)
-        _, window = divided(turn, math.prod(self.windows.output))
-
-        def end(lane: Any) -> None:
-            made = self.sums.finish(totals[lane], window, *self.constants)
-            T.buffer_store(self.out, made, [turn * channels + first + lane])
-
-        self._each(end)
-
-    def _taps(self, turn: Any, first: Any, totals: Any) -> None:
-        """Add what is in a window and in the image, row after row."""
-        (_, height, width, channels), (across,) = self.windows.image, self.windows.output[1:]
-        image, window = divided(turn, math.prod(self.windows.output))
-        place = divided(window, across)
-        (top, bottom), (left, right) = (self._range(axis, place[axis]) for axis in (0, 1))
+        each(start)
+        (_, height, width, _), (across,) = self.windows.image, self.windows.output[1:]
+        number, _ = divided(place.turn, math.prod(self.windows.output))
+        row_and_column = divided(place.window, across)
+        (top, bottom), (left, right) = (self._range(axis, row_and_column[axis]) for axis in (0, 1))
         with T.serial(top, bottom) as row, T.serial(left, right) as column:
-            at = T.Bind(((image * height + row) * width + column) * channels + first)
+            at = T.Bind(((number * height + row) * width + column) * channels + place.channel)
 
             def add(lane: Any) -> None:
-                T.buffer_store(totals, totals[lane] + self.sums.number(self.image[at + lane]), [lane])
+                T.buffer_store(totals, totals[lane] + self.sums.number(image[at + lane]), [lane])
 
-            self._each(add)
+            each(add)
+
+        def end(lane: Any) -> None:
+            made = self.sums.finish(totals[lane], place.window, *constants)
+            T.buffer_store(out, made, [place.turn * channels + place.channel + lane])
+
+        each(end)
 
     def _range(self, axis: int, place: Any) -> tuple[Any, Any]:
         """The rows or columns of a window that are in the image: the first one, and the one behind the last."""
@@ -136,8 +159,3 @@ class _Writer:
         end = begin + windows.kernel[axis]
         begin = T.max(begin, 0) if windows.padding[axis] else begin
         return T.Bind(T.int32(0) + begin), T.Bind(T.int32(0) + (T.min(end, extent) if last > extent else end))
-
-    def _each(self, body: Callable[[Any], None]) -> None:
-        for vector in range(self.vectors):
-            with T.vectorized(0, self.lanes) as lane:
-                body(vector * self.lanes + lane)

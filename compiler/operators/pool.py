@@ -92,6 +92,12 @@ def average_constants(operator: Operator, data: Value) -> AverageConstants:
     return AverageConstants(count, real)
 
 
+def values_inside(operator: Operator, data: Value) -> LongArray:
+    """How many values of the image each window has: int64 [OH, OW, 1]."""
+    inside: LongArray = _sum(operator, np.ones((1, *data.shape[1:3], 1), np.int64))[0]
+    return inside
+
+
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
     ((data,), (image,)) = inputs, arrays
     if operator.kind is Kind.MAX_POOL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import re
 import select
@@ -23,6 +24,7 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.schedules.target import Target
+from tests.compiler import test_pools as pools
 from tests.compiler import test_tflite_fixed as fixed
 from tests.compiler import test_vector_kernels as vectors
 from tests.compiler.test_operator_kernels import (
@@ -181,27 +183,48 @@ def _moved_in_blocks(profile: str) -> None:
 
 
 def _summed_over_windows(profile: str) -> None:
-    for include_pad in (False, True):
-        vectors.test_averages_of_windows(profile, include_pad)
+    _averaged(profile)
     for axes in vectors.AXES:
         vectors.test_means_of_axes(profile, axes)
 
 
 def _averaged(profile: str) -> None:
     for include_pad in (False, True):
-        vectors.test_averages_of_windows(profile, include_pad)
+        pools.test_averages_of_windows(profile, include_pad)
+    pools.test_sums_in_doubt_are_averaged_in_order(profile)
     graph = read_tflite(fixed.POOLS["of more than binary32 has whole"], "pool")
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, host_target(profile), fixed.barely_below_a_half(), Path(folder))
 
 
+def _slid_over_images(profile: str) -> None:
+    _averaged(profile)
+    pools.test_largest_of_windows(profile)
+    for kind in (Kind.MAX_POOL, Kind.AVERAGE_POOL):
+        pools.test_rows_are_shared_among_threads(kind)
+        exact(kind, host_target(profile), LONG, True)
+
+
+def _by_integers(profile: str) -> None:
+    _averaged(profile)
+    for element, taps in itertools.product(("u8", "s8"), (2, 4, 9, 64)):
+        pools.test_halves_of_the_fixed_rule_go_away_from_zero(element, taps)
+    pools.test_what_is_in_doubt_has_two_averages()
+    for seed in range(6):
+        pools.test_every_other_sum_has_one_average(seed)
+    pools.test_many_doubts_are_no_integers()
+
+
 # What drawn operators are too small for.
 JUDGES: dict[str, Callable[[str], None]] = {
+    "averages": _by_integers,
     "concat": _concatenated,
     "lookup": _looked_up,
     "mean": _summed_over_windows,
     "pointwise": _spread_over_axes,
-    "pool": _averaged,
+    "pool": _slid_over_images,
+    "pool_slides": _by_integers,
+    "sliding": _slid_over_images,
     "softmax_rows": _softmax_of_rows,
     "transposition": _moved_in_blocks,
     "windows": _summed_over_windows,

@@ -188,31 +188,6 @@ def test_products_on_threads(shape: Shape) -> None:
     assert_operator_exact(graph, host_target(), [stored_values(shape, "u8"), stored_values(other, "u8", 1)], threads=2)
 
 
-# Image; windows' rows and columns, and how far they are from each other; the border above, left, below, right.
-POOLS: list[tuple[Shape, tuple[int, int], tuple[int, int], tuple[int, int, int, int]]] = [
-    ((1, 7, 7, 24), (7, 7), (1, 1), (0, 0, 0, 0)),
-    ((2, 6, 8, 70), (2, 2), (2, 2), (0, 0, 0, 0)),
-    ((1, 5, 5, 3), (2, 3), (2, 3), (1, 1, 0, 0)),
-    ((1, 9, 9, 17), (2, 2), (4, 3), (0, 1, 0, 1)),
-    ((1, 6, 6, 20), (3, 3), (1, 1), (1, 1, 1, 1)),
-]
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("profile", SOME)
-@pytest.mark.parametrize("include_pad", [False, True])
-def test_averages_of_windows(profile: str, include_pad: bool) -> None:
-    target = host_target(profile)
-    for shape, kernel, stride, padding in POOLS:
-        rows, columns = (
-            (shape[1 + axis] + padding[axis] + padding[2 + axis] - kernel[axis]) // stride[axis] + 1 for axis in (0, 1)
-        )
-        made = value_of("made", (shape[0], rows, columns, shape[3]), "u8", 0.015, 9)
-        attributes = {"kernel": kernel, "stride": stride, "padding": padding, "include_pad": include_pad}
-        graph = graph_of(Kind.AVERAGE_POOL, [value_of("data", shape, "u8")], made, **attributes)
-        assert_operator_exact(graph, target, [stored_values(shape, "u8")])
-
-
 AXES: list[tuple[int, ...]] = [(1, 2), (1,), (0,), (2,), (0, 2)]
 
 
