@@ -48,35 +48,20 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     if by_sums is not None:
         slide = AverageSlide(operator, output, by_sums, windows, _average_sums(operator, data, output, counts))
         return OperatorKernel(write_slide(windows, slide, target), operator.inputs, slide.constants)
-    if windows.are_disjoint and operator.rule == "float":
+    if operator.rule == "float":
         function = write_window_sums(windows, _average_sums(operator, data, output, counts), target)
         return OperatorKernel(function, operator.inputs, (counts.reshape(-1),))
     image, count = argument("image", data), constant("count", counts)
-    if operator.rule == "fixed":
-        integers = _with_border(operator, data, lambda *at: image[at].astype("int32"), tirx.const(0))
-        sums = _sums(operator, output, integers)
+    sums = _sums(operator, output, _with_border(operator, data, lambda *at: image[at].astype("int32"), tirx.const(0)))
 
-        def average(n: Any, y: Any, x: Any, c: Any) -> Any:
-            total, divisor = sums(n, y, x, c), count[y, x]
-            if data.type == "s16":
-                return stored(_integer_quotient(total, divisor), operator, output)
-            half = tirx.trunc(divisor * 0.5)
-            # Integers of binary32, whose quotient is below the next integer wherever the true one is.
-            magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
-            return stored(with_sign_of(total, magnitude), operator, output)
-    else:
-        real, zero_point = tirx.const(float(scale_of(data)), "float32"), zero_point_of(data)
-        numbers = _with_border(
-            operator,
-            data,
-            lambda *at: (image[at].astype("int32") - zero_point).astype("float32") * real,
-            tirx.const(0.0, "float32"),
-        )
-        sums = _sums(operator, output, numbers)
-        scale, offset = tirx.const(float(scale_of(output)), "float32"), tirx.const(zero_point_of(output), "float32")
-
-        def average(n: Any, y: Any, x: Any, c: Any) -> Any:
-            return stored(nearest_even(bounded(sums(n, y, x, c) / count[y, x] / scale + offset)), operator, output)
+    def average(n: Any, y: Any, x: Any, c: Any) -> Any:
+        total, divisor = sums(n, y, x, c), count[y, x]
+        if data.type == "s16":
+            return stored(_integer_quotient(total, divisor), operator, output)
+        half = tirx.trunc(divisor * 0.5)
+        # Integers of binary32, whose quotient is below the next integer wherever the true one is.
+        magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
+        return stored(with_sign_of(total, magnitude), operator, output)
 
     made = te.compute(output.shape, average)
     return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
@@ -111,10 +96,7 @@ def _average_sums(operator: Operator, data: Value, output: Value, counts: Array)
 
 
 def _with_border(operator: Operator, data: Value, value: Any, border: Any) -> Any:
-    """The values that are added, with a border of zeros.
-
-    They are in memory: no product is fused with a sum then, and no sum asks where it is.
-    """
+    """The values that are added, with a border of zeros: in memory, so that no sum asks where it is."""
     top, left, bottom, right = operator.attributes["padding"]
     batch, height, width, channels = data.shape
 

@@ -1,7 +1,8 @@
 """Sums over windows of images [N, H, W, C], channels in vectors. This module imports TVM.
 
-Each value is read once for each window that it is in, so this is for windows that don't overlap. The sums of several
-vectors of channels are independent of each other; the last of these vectors overlap their neighbours.
+Each value is read once for each window that it is in: `sliding` is for windows that overlap, where sums don't depend on
+an order. The sums of several vectors of channels are independent of each other; the last of these vectors overlap their
+neighbours.
 """
 
 from __future__ import annotations
@@ -40,10 +41,6 @@ class Windows:
     kernel: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int] = (0, 0)
-
-    @property
-    def are_disjoint(self) -> bool:
-        return all(step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ SATURATED = "they differ below zero, where unsigned values are 0"
 OF_NO_VALUE = "0 times a slope is 0, too"
 OTHER_WAY = "both ways that it chooses from are of the same values"
 TWICE = "some vectors, blocks or groups of channels are computed twice"
+AGAIN = "all windows are computed again, as the rule says"
 ONE_ROW = "windows of one row of an image have none below"
 NOTHING = "an output without values"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
@@ -108,15 +109,16 @@ LET_THROUGH: Mapping[str, str] = {
     "-self.extents[rows] * self.count": TWICE,
     "_Blocks: outer and self.extents[outer[0]] >= threads: self.extents[outer[0]] >= threads -> "
     "self.extents[outer[0]] > threads": SHARED_ROWS,
-    "Windows: all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))): "
-    "all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))) -> "
-    "any((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)))": OTHER_WAY,
-    "Windows: (step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)): "
-    "step >= extent -> step > extent": OTHER_WAY,
     "_Writer: math.prod(windows.image) < LEAST_SHARED_VALUES: math.prod(windows.image) < LEAST_SHARED_VALUES -> "
     "math.prod(windows.image) <= LEAST_SHARED_VALUES": SHARED_ROWS,
     "_Writer: -(-channels // (self.lanes * self.vectors)): -channels // (self.lanes * self.vectors) -> "
     "-channels * (self.lanes * self.vectors)": TWICE,
+    "AverageSlide: tirx.const(0, 'int16'): 0 -> 1": OF_ZERO,
+    "MaximumSlide: self.types[1]: 1 -> 2": OTHER_WAY,
+    "_is_any: _every(-1, lanes): -1 -> 1": OTHER_WAY,
+    "_is_any: _every(0, lanes): 0 -> 1": AGAIN,
+    "_is_any: -1: 1 -> 2": OTHER_WAY,
+    "write_slide: True: True -> False": NO_SCHEDULE,
     "_high_product: 1 << 30: 30 -> 31": LAST_BIT,
     "_high_product: 1 << 30: 1 -> 2": LAST_BIT,
     "concat: vectors is not None and all((_fills(part, rows, vectors) for part in parts)): vectors is not None -> "
@@ -146,7 +148,12 @@ KINDS: dict[str, list[Kind]] = {}
 for each in KERNELS:
     KINDS.setdefault(module_of(each), []).append(each)
 # Each of these is part of several kinds' kernels.
-KINDS |= {"kernel": [Kind.QUANTIZE, Kind.MULTIPLY, Kind.RESIZE], "tables": [Kind.LOOKUP, Kind.CONCAT]}
+KINDS |= {
+    "kernel": [Kind.QUANTIZE, Kind.MULTIPLY, Kind.RESIZE],
+    "tables": [Kind.LOOKUP, Kind.CONCAT],
+    "pool_slides": [Kind.MAX_POOL, Kind.AVERAGE_POOL],
+    "sliding": [Kind.MAX_POOL, Kind.AVERAGE_POOL],
+}
 
 
 def _looked_up(profile: str) -> None:
@@ -191,7 +198,8 @@ def _summed_over_windows(profile: str) -> None:
 def _averaged(profile: str) -> None:
     for include_pad in (False, True):
         pools.test_averages_of_windows(profile, include_pad)
-    pools.test_sums_in_doubt_are_averaged_in_order(profile)
+    for channels in pools.CHANNELS:
+        pools.test_sums_in_doubt_are_averaged_in_order(profile, channels)
     graph = read_tflite(fixed.POOLS["of more than binary32 has whole"], "pool")
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, host_target(profile), fixed.barely_below_a_half(), Path(folder))
@@ -200,30 +208,20 @@ def _averaged(profile: str) -> None:
 def _slid_over_images(profile: str) -> None:
     _averaged(profile)
     pools.test_largest_of_windows(profile)
+    for element, taps in itertools.product(("u8", "s8"), pools.TAPS):
+        pools.test_halves_of_the_fixed_rule_go_away_from_zero(element, taps)
     for kind in (Kind.MAX_POOL, Kind.AVERAGE_POOL):
         pools.test_rows_are_shared_among_threads(kind)
-        exact(kind, host_target(profile), LONG, True)
-
-
-def _by_integers(profile: str) -> None:
-    _averaged(profile)
-    for element, taps in itertools.product(("u8", "s8"), (2, 4, 9, 64)):
-        pools.test_halves_of_the_fixed_rule_go_away_from_zero(element, taps)
-    pools.test_what_is_in_doubt_has_two_averages()
-    for seed in range(6):
-        pools.test_every_other_sum_has_one_average(seed)
-    pools.test_many_doubts_are_no_integers()
 
 
 # What drawn operators are too small for.
 JUDGES: dict[str, Callable[[str], None]] = {
-    "averages": _by_integers,
     "concat": _concatenated,
     "lookup": _looked_up,
     "mean": _summed_over_windows,
     "pointwise": _spread_over_axes,
     "pool": _slid_over_images,
-    "pool_slides": _by_integers,
+    "pool_slides": _slid_over_images,
     "sliding": _slid_over_images,
     "softmax_rows": _softmax_of_rows,
     "transposition": _moved_in_blocks,
