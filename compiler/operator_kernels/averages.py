@@ -28,9 +28,10 @@ UNIT_ROUNDOFF = 2.0**-24
 MOST_TAPS, MOST_RATIO = 64, 32.0
 # Scales whose products with bytes are neither denormal nor infinite.
 SCALES = (1e-30, 1e30)
-# Sums in doubt of one window: each is compared with.
-MOST_DOUBTS = 4
-NO_SUM = np.iinfo(np.int16).max
+# Sums in doubt of one window: each is compared with. Windows of more are computed as the rule says, if they are few: those
+# at the border, which have an even number of values, for instance.
+MOST_DOUBTS, MOST_DOUBTFUL = 4, 0.25
+NO_SUM, EVERY_SUM = np.iinfo(np.int16).max, np.iinfo(np.int16).min
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +42,8 @@ class Averages:
         factor, offset: float32 [OH * OW].
         nudge: what is added to the offset where the sum is not negative, and taken off it where it is: halves of the
             fixed rule go away from zero. 0 for the float rule.
-        doubts: int16 [OH * OW * K]: sums that may be rounded either way, `NO_SUM` where there are no more.
+        doubts: int16 [OH * OW * K]: sums that may be rounded either way, `NO_SUM` where there are no more; `EVERY_SUM`
+            where all may.
     """
 
     factor: FloatArray
@@ -55,7 +57,7 @@ class Averages:
 
 
 def averages_of(operator: Operator, data: Value, output: Value, most: float = MOST_DOUBTS) -> Averages | None:
-    """The constants of an average pool of bytes; None where sums don't decide, or more than `most` are in doubt."""
+    """The constants of an average pool of bytes; None where sums don't decide, or many windows have more than `most` in doubt."""
     taps = math.prod(operator.attributes["kernel"])
     if data.type not in RANGES or taps > MOST_TAPS:
         return None
@@ -71,15 +73,17 @@ def averages_of(operator: Operator, data: Value, output: Value, most: float = MO
         return None
     classes, index = np.unique(np.stack([inside, count]), axis=1, return_inverse=True)
     doubts = [_doubts(operator, data, output, *map(int, each)) for each in classes.T]
-    longest = max(map(len, doubts))
-    if longest > most:
+    index = index.reshape(-1)
+    many = np.array([len(each) > most for each in doubts])
+    if many[index].mean() > MOST_DOUBTFUL:
         return None
-    padded = np.full((len(doubts), longest), NO_SUM, np.int16)
+    doubts = [np.array([EVERY_SUM]) if are_many else each for each, are_many in zip(doubts, many, strict=True)]
+    padded = np.full((len(doubts), max(map(len, doubts))), NO_SUM, np.int16)
     for row, each in zip(padded, doubts, strict=True):
         row[: len(each)] = each
     factor = ratio / count
     offset = zero_point_of(output) - zero_point_of(data) * inside * factor
-    return Averages(_single(factor), _single(offset), 0.0, padded[index.reshape(-1)].reshape(-1))
+    return Averages(_single(factor), _single(offset), 0.0, padded[index].reshape(-1))
 
 
 def _doubts(operator: Operator, data: Value, output: Value, inside: int, count: int) -> LongArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from operator import add as operator_add
 from typing import Any
 
@@ -48,10 +49,16 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     if by_sums is not None:
         slide = AverageSlide(operator, output, by_sums, windows, _average_sums(operator, data, output, counts))
         return OperatorKernel(write_slide(windows, slide, target), operator.inputs, slide.constants)
-    if operator.rule == "float":
+    if operator.rule == "float" and (windows.are_disjoint or math.prod(windows.kernel) > MOST_TAPS):
         function = write_window_sums(windows, _average_sums(operator, data, output, counts), target)
         return OperatorKernel(function, operator.inputs, (counts.reshape(-1),))
     image, count = argument("image", data), constant("count", counts)
+    average = _average_of_floats if operator.rule == "float" else _average_of_integers
+    made = te.compute(output.shape, average(operator, data, output, image, count))
+    return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+
+
+def _average_of_integers(operator: Operator, data: Value, output: Value, image: Any, count: Any) -> Callable[..., Any]:
     sums = _sums(operator, output, _with_border(operator, data, lambda *at: image[at].astype("int32"), tirx.const(0)))
 
     def average(n: Any, y: Any, x: Any, c: Any) -> Any:
@@ -63,8 +70,14 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
         magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
         return stored(with_sign_of(total, magnitude), operator, output)
 
-    made = te.compute(output.shape, average)
-    return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+    return average
+
+
+def _average_of_floats(operator: Operator, data: Value, output: Value, image: Any, count: Any) -> Callable[..., Any]:
+    sums = _average_sums(operator, data, output)
+    border = tirx.const(0.0, "float32")
+    total = _sums(operator, output, _with_border(operator, data, lambda *at: sums.number(image[at]), border))
+    return lambda n, y, x, c: sums.finish(total(n, y, x, c), (y, x), count)
 
 
 def _integer_quotient(total: Any, divisor: Any) -> Any:
@@ -81,7 +94,7 @@ def _windows(operator: Operator, data: Value, output: Value) -> Windows:
     return Windows((batch, height, width, channels), (rows, columns), at["kernel"], at["stride"], at["padding"][:2])
 
 
-def _average_sums(operator: Operator, data: Value, output: Value, counts: Array) -> Sums:
+def _average_sums(operator: Operator, data: Value, output: Value, counts: Array | None = None) -> Sums:
     """Sums of numbers in binary32."""
     real, scale = (tirx.const(float(scale_of(each)), "float32") for each in (data, output))
     zero_point, offset = zero_point_of(data), tirx.const(zero_point_of(output), "float32")
@@ -92,7 +105,8 @@ def _average_sums(operator: Operator, data: Value, output: Value, counts: Array)
     def average(total: Any, window: Any, count: Any) -> Any:
         return stored(nearest_even(bounded(total / count[window] / scale + offset)), operator, output)
 
-    return Sums((TYPES[data.type], "float32", TYPES[output.type]), number, average, (counts,))
+    known = () if counts is None else (counts,)
+    return Sums((TYPES[data.type], "float32", TYPES[output.type]), number, average, known)
 
 
 def _with_border(operator: Operator, data: Value, value: Any, border: Any) -> Any:

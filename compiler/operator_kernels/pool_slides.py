@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operator_kernels.averages import Averages
+from int8tune.compiler.operator_kernels.averages import EVERY_SUM, Averages
 from int8tune.compiler.operator_kernels.kernel import TYPES, nearest_even, stored
 from int8tune.compiler.operator_kernels.windows import Place, Sums, Windows, WindowSums
 from int8tune.compiler.program import Array
@@ -70,7 +70,7 @@ class AverageSlide:
             return
         _, _, doubts, *known = constants
         wanted = [T.Bind(doubts[place.window * count + index]) for index in range(count)]
-        with T.If(_is_any(joined, wanted)), T.Then():
+        with T.If(T.Or(wanted[0] == tirx.const(EVERY_SUM, "int16"), _is_any(joined, wanted))), T.Then():
             self.again.write(place, image, known, out)
 
 

@@ -42,6 +42,10 @@ class Windows:
     stride: tuple[int, int]
     padding: tuple[int, int] = (0, 0)
 
+    @property
+    def are_disjoint(self) -> bool:
+        return all(step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:

@@ -109,6 +109,11 @@ LET_THROUGH: Mapping[str, str] = {
     "-self.extents[rows] * self.count": TWICE,
     "_Blocks: outer and self.extents[outer[0]] >= threads: self.extents[outer[0]] >= threads -> "
     "self.extents[outer[0]] > threads": SHARED_ROWS,
+    "Windows: all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))): "
+    "all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))) -> "
+    "any((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)))": OTHER_WAY,
+    "Windows: (step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)): "
+    "step >= extent -> step > extent": OTHER_WAY,
     "_Writer: math.prod(windows.image) < LEAST_SHARED_VALUES: math.prod(windows.image) < LEAST_SHARED_VALUES -> "
     "math.prod(windows.image) <= LEAST_SHARED_VALUES": SHARED_ROWS,
     "_Writer: -(-channels // (self.lanes * self.vectors)): -channels // (self.lanes * self.vectors) -> "
@@ -200,6 +205,8 @@ def _averaged(profile: str) -> None:
         pools.test_averages_of_windows(profile, include_pad)
     for channels in pools.CHANNELS:
         pools.test_sums_in_doubt_are_averaged_in_order(profile, channels)
+    pools.test_windows_at_the_border_may_all_be_in_doubt(profile)
+    pools.test_numbers_are_rounded_before_they_are_added()
     graph = read_tflite(fixed.POOLS["of more than binary32 has whole"], "pool")
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, host_target(profile), fixed.barely_below_a_half(), Path(folder))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.graph import ElementType, Graph, Kind
-from int8tune.compiler.operator_kernels.averages import MOST_DOUBTS, averages_of
+from int8tune.compiler.operator_kernels.averages import EVERY_SUM, MOST_DOUBTS, NO_SUM, averages_of
 from int8tune.compiler.operators.pool import reference
 from int8tune.compiler.program import Array
 from int8tune.schedules.numerics import RANGES
@@ -167,6 +167,19 @@ def test_every_other_sum_has_one_average(seed: int) -> None:
     sure = ~np.isin(sums, averages.doubts)
     np.testing.assert_array_equal(np.clip(steps, low, high)[sure], expected[sure])
     assert sure.mean() > 0.9
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("profile", SOME)
+def test_windows_at_the_border_may_all_be_in_doubt(profile: str) -> None:
+    """Of one scale, every other average of 4 or 6 values is a tie, and none of 9."""
+    graph = pool_of(Kind.AVERAGE_POOL, ((1, 20, 20, 70), (3, 3), (1, 1), (1, 1, 1, 1)), "u8", None, False)
+    averages = averages_of(graph.operators[0], graph.values["data"], graph.values["made"])
+    assert averages is not None
+    doubts = averages.doubts.reshape(20, 20, -1)
+    assert (doubts[:, 0, 0] == EVERY_SUM).all()
+    assert (doubts[1:-1, 1:-1] == NO_SUM).all()
+    assert_operator_exact(graph, host_target(profile), [image_of(graph)])
 
 
 def test_numbers_are_rounded_before_they_are_added() -> None:
