@@ -28,8 +28,8 @@ UNIT_ROUNDOFF = 2.0**-24
 MOST_TAPS, MOST_RATIO = 64, 32.0
 # Scales whose products with bytes are neither denormal nor infinite.
 SCALES = (1e-30, 1e30)
-# Sums in doubt of one window: each is compared with. Windows of more are computed as the rule says, if they are few: those
-# at the border, which have an even number of values, for instance.
+# Sums in doubt of one window: each is compared with. Windows of more are computed as the rule says, if they are few:
+# those at the border, which have an even number of values, for instance.
 MOST_DOUBTS, MOST_DOUBTFUL = 4, 0.25
 NO_SUM, EVERY_SUM = np.iinfo(np.int16).max, np.iinfo(np.int16).min
 
@@ -57,7 +57,11 @@ class Averages:
 
 
 def averages_of(operator: Operator, data: Value, output: Value, most: float = MOST_DOUBTS) -> Averages | None:
-    """The constants of an average pool of bytes; None where sums don't decide, or many windows have more than `most` in doubt."""
+    """The constants of an average pool of bytes; None where sums don't decide.
+
+    Args:
+        most: sums in doubt that a window may have; None, too, if many windows have more.
+    """
     taps = math.prod(operator.attributes["kernel"])
     if data.type not in RANGES or taps > MOST_TAPS:
         return None
