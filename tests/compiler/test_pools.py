@@ -89,6 +89,7 @@ def test_rows_are_shared_among_threads(kind: Kind) -> None:
 TAPS = (2, 4, 9, 64, 66)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("element", ["u8", "s8"])
 @pytest.mark.parametrize("taps", TAPS)
 def test_halves_of_the_fixed_rule_go_away_from_zero(element: ElementType, taps: int) -> None:
@@ -192,7 +193,7 @@ def test_numbers_are_rounded_before_they_are_added() -> None:
         graph.values["made"],
         **graph.operators[0].attributes,
     )
-    for seed in range(24):
+    for seed in range(12):
         assert_operator_exact(graph, host_target(), [image_of(graph, seed)])
 
 
