@@ -116,14 +116,33 @@ LET_THROUGH: Mapping[str, str] = {
     "step >= extent -> step > extent": OTHER_WAY,
     "_Writer: math.prod(windows.image) < LEAST_SHARED_VALUES: math.prod(windows.image) < LEAST_SHARED_VALUES -> "
     "math.prod(windows.image) <= LEAST_SHARED_VALUES": SHARED_ROWS,
-    "_Writer: -(-channels // (self.lanes * self.vectors)): -channels // (self.lanes * self.vectors) -> "
-    "-channels * (self.lanes * self.vectors)": TWICE,
     "AverageSlide: tirx.const(0, 'int16'): 0 -> 1": OF_ZERO,
     "MaximumSlide: self.types[1]: 1 -> 2": OTHER_WAY,
     "_is_any: _every(-1, lanes): -1 -> 1": OTHER_WAY,
     "_is_any: _every(0, lanes): 0 -> 1": AGAIN,
     "_is_any: -1: 1 -> 2": OTHER_WAY,
     "write_slide: True: True -> False": NO_SCHEDULE,
+    "AverageSlide: -1: 1 -> 2": OTHER_WAY,
+    "_write: -(-channels // width): -channels // width -> -channels * width": TWICE,
+    "WindowSums: T.min(end, extent) if last > extent else end: last > extent -> last >= extent": OTHER_WAY,
+    "_Writer: target.vector_lanes * _BYTES_OF_A_LANE // item_bytes: target.vector_lanes * _BYTES_OF_A_LANE -> "
+    "target.vector_lanes + _BYTES_OF_A_LANE": OTHER_WAY,
+    "_Writer: target.vector_lanes * _BYTES_OF_A_LANE // item_bytes: target.vector_lanes * _BYTES_OF_A_LANE // "
+    "item_bytes -> target.vector_lanes * _BYTES_OF_A_LANE * item_bytes": OTHER_WAY,
+    "_Writer: {'8': 1, '6': 2}: 1 -> 2": OTHER_WAY,
+    "_Writer: slide.types[1]: 1 -> 2": OTHER_WAY,
+    "_Writer: min(MOST_VECTORS, MOST_KEPT // self.columns, whole): MOST_KEPT // self.columns -> "
+    "MOST_KEPT * self.columns": OTHER_WAY,
+    "_Writer: -1: 1 -> 2_1": OTHER_WAY,
+    "_Writer: -(-self.channels // (vectors * self.lanes)) * vectors: -(-self.channels // (vectors * self.lanes)) -> "
+    "-self.channels // (vectors * self.lanes)": OTHER_WAY,
+    "_Writer: windows.padding[0] > 0 or last > windows.image[1]: last > windows.image[1] -> "
+    "last >= windows.image[1]": OTHER_WAY,
+    "_Writer: (extent - self.columns + padding) // stride: extent - self.columns + padding -> "
+    "extent - self.columns - padding": OTHER_WAY,
+    "_Writer: max(0, -((self.kept - padding) // stride)): 0 -> 1": OTHER_WAY,
+    "_Writer: -((self.kept - padding) // stride): (self.kept - padding) // stride -> "
+    "(self.kept - padding) * stride": OTHER_WAY,
     "_high_product: 1 << 30: 30 -> 31": LAST_BIT,
     "_high_product: 1 << 30: 1 -> 2": LAST_BIT,
     "concat: vectors is not None and all((_fills(part, rows, vectors) for part in parts)): vectors is not None -> "

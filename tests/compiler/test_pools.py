@@ -27,7 +27,7 @@ POOLS: list[Pool] = [
     ((1, 7, 7, 24), (7, 7), (1, 1), (0, 0, 0, 0)),
     ((2, 6, 8, 70), (2, 2), (2, 2), (0, 0, 0, 0)),
     ((1, 5, 5, 3), (2, 3), (2, 3), (1, 1, 0, 0)),
-    ((1, 9, 9, 17), (2, 2), (4, 3), (0, 1, 0, 1)),
+    ((1, 9, 9, 17), (2, 2), (4, 3), (0, 1, 1, 1)),
     ((1, 6, 6, 20), (3, 3), (1, 1), (1, 1, 1, 1)),
     ((2, 5, 13, 192), (3, 3), (1, 1), (1, 1, 1, 1)),
     ((1, 9, 12, 130), (3, 3), (2, 2), (0, 1, 1, 0)),
@@ -36,6 +36,8 @@ POOLS: list[Pool] = [
     ((1, 2, 2, 16), (3, 5), (1, 1), (2, 4, 2, 4)),
     ((1, 1, 40, 64), (1, 8), (1, 1), (0, 7, 0, 0)),
     ((1, 1, 20, 8), (1, 65), (1, 1), (0, 64, 0, 64)),
+    ((1, 7, 9, 33), (3, 2), (2, 1), (0, 0, 2, 0)),
+    ((1, 20, 9, 8), (9, 8), (9, 8), (0, 0, 7, 0)),
 ]
 
 
@@ -86,7 +88,7 @@ def test_rows_are_shared_among_threads(kind: Kind) -> None:
 
 
 # Those of more than 64 values are no sums of 16 bits.
-TAPS = (2, 4, 9, 64, 66)
+TAPS = (2, 4, 9, 64, 66, 67)
 
 
 @pytest.mark.matrix
@@ -102,10 +104,10 @@ def test_halves_of_the_fixed_rule_go_away_from_zero(element: ElementType, taps: 
     assert_operator_exact(graph, host_target(), [image])
 
 
-# Scale and zero point of averages of nine values of 0.0173 and 38, and sums that become two different averages, as the
-# order of the values in the window rounds.
-DOUBTS = (0.0063792443834245205, 128), (191, 493)
-ORDERS, CHANNELS = 4104, (72, 3, 1)
+# Scale and zero point of averages of nine values of 0.0173 and 38; sums that become two different averages, as the
+# order of the values in the window rounds, and one that does not.
+DOUBTS, SURE = ((0.0063792443834245205, 128), (191, 493)), 600
+WINDOWS, CHANNELS = 9216, (72, 3, 1)
 
 
 def windows_of(sums: Array, taps: int, element: ElementType) -> Array:
@@ -121,32 +123,33 @@ def windows_of(sums: Array, taps: int, element: ElementType) -> Array:
     return (made + low).astype({"u8": np.uint8, "s8": np.int8}[element]).reshape(1, 1, taps, -1)
 
 
-def doubtful(channels: int) -> tuple[Graph, Array]:
+def doubtful(channels: int) -> tuple[Graph, Array, Array]:
+    """A pool, its image, and the sums of its windows."""
     made, sums = DOUBTS
-    total = np.repeat(sums, ORDERS)
+    total = np.random.default_rng(5).choice([*sums, SURE], WINDOWS)
     columns = total.size // channels
     graph = pool_of(Kind.AVERAGE_POOL, ((1, 3, 3 * columns, channels), (3, 3), (3, 3), (0, 0, 0, 0)), "u8", made, False)
     windows = windows_of(total, 9, "u8").reshape(3, 3, columns, channels).swapaxes(1, 2)
-    return graph, windows.reshape(1, 3, -1, channels)
+    return graph, windows.reshape(1, 3, -1, channels), total
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_sums_in_doubt_are_averaged_in_order(profile: str, channels: int) -> None:
-    graph, image = doubtful(channels)
+    graph, image, _ = doubtful(channels)
     assert_operator_exact(graph, host_target(profile), [image])
 
 
 def test_what_is_in_doubt_has_two_averages() -> None:
-    graph, image = doubtful(CHANNELS[0])
+    graph, image, total = doubtful(CHANNELS[0])
     (operator,) = graph.operators
     data, output = graph.values["data"], graph.values["made"]
     averages = averages_of(operator, data, output)
     assert averages is not None
     assert {*averages.doubts} == {*DOUBTS[1]}
-    for made in reference(operator, [data], output, [image]).reshape(len(DOUBTS[1]), -1):
-        assert len({*made.tolist()}) == 2
+    made = reference(operator, [data], output, [image]).reshape(-1)
+    assert {int(each): len({*made[total == each].tolist()}) for each in {*total}} == {191: 2, 493: 2, SURE: 1}
 
 
 @pytest.mark.parametrize("seed", range(6))
