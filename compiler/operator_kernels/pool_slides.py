@@ -80,9 +80,7 @@ def _is_any(vectors: Sequence[Any], wanted: Sequence[Any]) -> Any:
     same = []
     for vector in vectors:
         value = vector.vload([0], f"int16x{lanes}") if lanes > 1 else vector[0]
-        for each in wanted:
-            one = T.broadcast(each, lanes) if lanes > 1 else each
-            same.append(T.Select(value == one, _every(-1, lanes), _every(0, lanes)))
+        same += [T.Select(value == each, _every(-1, lanes), _every(0, lanes)) for each in wanted]
     found = functools.reduce(T.bitwise_or, same)
     if lanes > 1:
         found = tirx.call_llvm_pure_intrin("int16", "llvm.vector.reduce.or", found)
