@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-from collections.abc import Callable
-from operator import add as operator_add
 from typing import Any
 
 import numpy as np
@@ -19,7 +15,6 @@ from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
     bounded,
-    constant,
     function_of,
     nearest_even,
     rounded_alone,
@@ -49,20 +44,16 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     if by_sums is not None:
         slide = AverageSlide(operator, output, by_sums, windows, _average_sums(operator, data, output, counts))
         return OperatorKernel(write_slide(windows, slide, target), operator.inputs, slide.constants)
-    if operator.rule == "float" and (windows.are_disjoint or math.prod(windows.kernel) > MOST_TAPS):
-        function = write_window_sums(windows, _average_sums(operator, data, output, counts), target)
-        return OperatorKernel(function, operator.inputs, (counts.reshape(-1),))
-    image, count = argument("image", data), constant("count", counts)
-    average = _average_of_floats if operator.rule == "float" else _average_of_integers
-    made = te.compute(output.shape, average(operator, data, output, image, count))
-    return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+    kind = _average_sums if operator.rule == "float" else _integer_sums
+    function = write_window_sums(windows, kind(operator, data, output, counts), target)
+    return OperatorKernel(function, operator.inputs, (counts.reshape(-1),))
 
 
-def _average_of_integers(operator: Operator, data: Value, output: Value, image: Any, count: Any) -> Callable[..., Any]:
-    sums = _sums(operator, output, _with_border(operator, data, lambda *at: image[at].astype("int32"), tirx.const(0)))
+def _integer_sums(operator: Operator, data: Value, output: Value, counts: Array) -> Sums:
+    """Sums of stored values, divided as the fixed rule says."""
 
-    def average(n: Any, y: Any, x: Any, c: Any) -> Any:
-        total, divisor = sums(n, y, x, c), count[y, x]
+    def average(total: Any, window: Any, count: Any) -> Any:
+        divisor = count[window]
         if data.type == "s16":
             return stored(_integer_quotient(total, divisor), operator, output)
         half = tirx.trunc(divisor * 0.5)
@@ -70,14 +61,9 @@ def _average_of_integers(operator: Operator, data: Value, output: Value, image: 
         magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
         return stored(with_sign_of(total, magnitude), operator, output)
 
-    return average
-
-
-def _average_of_floats(operator: Operator, data: Value, output: Value, image: Any, count: Any) -> Callable[..., Any]:
-    sums = _average_sums(operator, data, output)
-    border = tirx.const(0.0, "float32")
-    total = _sums(operator, output, _with_border(operator, data, lambda *at: sums.number(image[at]), border))
-    return lambda n, y, x, c: sums.finish(total(n, y, x, c), (y, x), count)
+    return Sums(
+        (TYPES[data.type], "int32", TYPES[output.type]), lambda value: value.astype("int32"), average, (counts,)
+    )
 
 
 def _integer_quotient(total: Any, divisor: Any) -> Any:
@@ -94,7 +80,7 @@ def _windows(operator: Operator, data: Value, output: Value) -> Windows:
     return Windows((batch, height, width, channels), (rows, columns), at["kernel"], at["stride"], at["padding"][:2])
 
 
-def _average_sums(operator: Operator, data: Value, output: Value, counts: Array | None = None) -> Sums:
+def _average_sums(operator: Operator, data: Value, output: Value, counts: Array) -> Sums:
     """Sums of numbers in binary32."""
     real, scale = (tirx.const(float(scale_of(each)), "float32") for each in (data, output))
     zero_point, offset = zero_point_of(data), tirx.const(zero_point_of(output), "float32")
@@ -105,37 +91,7 @@ def _average_sums(operator: Operator, data: Value, output: Value, counts: Array 
     def average(total: Any, window: Any, count: Any) -> Any:
         return stored(nearest_even(bounded(total / count[window] / scale + offset)), operator, output)
 
-    known = () if counts is None else (counts,)
-    return Sums((TYPES[data.type], "float32", TYPES[output.type]), number, average, known)
-
-
-def _with_border(operator: Operator, data: Value, value: Any, border: Any) -> Any:
-    """The values that are added, with a border of zeros: in memory, so that no sum asks where it is."""
-    top, left, bottom, right = operator.attributes["padding"]
-    batch, height, width, channels = data.shape
-
-    def taken(n: Any, y: Any, x: Any, c: Any) -> Any:
-        before, behind = (y >= top, x >= left), (y < top + height, x < left + width)
-        inside = [*before * bool(top or left), *behind * bool(bottom or right)]
-        found = value(n, y - top, x - left, c)
-        return tirx.if_then_else(tirx.all(*inside), found, border) if inside else found
-
-    return te.compute((batch, top + height + bottom, left + width + right, channels), taken)
-
-
-def _sums(operator: Operator, output: Value, values: Any) -> Any:
-    """What gives the sum of a window's values, in the order of its rows."""
-    (down, across), (rows, columns) = operator.attributes["stride"], operator.attributes["kernel"]
-
-    def tap(n: Any, y: Any, x: Any, c: Any, row: Any, column: Any) -> Any:
-        return values[n, y * down + row, x * across + column, c]
-
-    if rows * columns <= MOST_TAPS:
-        taps = list(itertools.product(range(rows), range(columns)))
-        return lambda n, y, x, c: functools.reduce(operator_add, (tap(n, y, x, c, *place) for place in taps))
-    reduced = [te.reduce_axis((0, extent)) for extent in (rows, columns)]
-    sums = te.compute(output.shape, lambda n, y, x, c: te.sum(tap(n, y, x, c, reduced[0], reduced[1]), axis=reduced))
-    return lambda *at: sums[at]
+    return Sums((TYPES[data.type], "float32", TYPES[output.type]), number, average, (counts,))
 
 
 def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
