@@ -27,6 +27,7 @@ from int8tune.compiler.toolchain.object_file import write_data_object
 from int8tune.compiler.toolchain.stand_ins import StandIns
 from int8tune.compiler.whole_program import WholeProgram
 from int8tune.results.text import printable
+from int8tune.schedules.lowering import llvm_options
 from int8tune.schedules.target import Target
 
 ABOUT, INITIAL = "about", "initial"
@@ -52,7 +53,7 @@ def build_executable(
         stand_ins: get what is large of the constants.
     """
     module = _module(programs, wholes, about, stand_ins).with_attr("external_mods", list(kernels))
-    return relax.build(module, target=tvm.target.Target(dict(target.tvm)))
+    return relax.build(module, target=tvm.target.Target(llvm_options(target)))
 
 
 def compiled_kernels(

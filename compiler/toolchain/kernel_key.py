@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm
 
-from int8tune.schedules.lowering import pass_options
+from int8tune.schedules.lowering import llvm_options, pass_options
 from int8tune.schedules.target import Target
 
 SYMBOL = "global_symbol"
@@ -34,7 +34,7 @@ def object_key(name: str, function: Any, target: Target) -> str:
     """
     parts = {
         "name": name,
-        "target": {option: str(value) for option, value in target.tvm.items()},
+        "target": {option: str(value) for option, value in llvm_options(target).items()},
         "passes": {option: str(value) for option, value in pass_options(function).items()},
         "compiler": _compiler(),
     }

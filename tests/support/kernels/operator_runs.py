@@ -47,10 +47,10 @@ def run_operator(graph: Graph, target: Target, arrays: Sequence[Array]) -> Array
     compiled = compile_function(kernel.function, target)
     if target.profile in CPUS and not is_native():
         return run_kernel(compiled, CPUS[target.profile], [given])[0].reshape(output.shape)
-    return _run_guarded(compiled.jit()["main"], given[:-1], given[-1]).reshape(output.shape)
+    return run_guarded(compiled.jit()["main"], given[:-1], given[-1]).reshape(output.shape)
 
 
-def _run_guarded(entry: Any, inputs: Sequence[Array], junk: Array) -> Array:
+def run_guarded(entry: Any, inputs: Sequence[Array], junk: Array) -> Array:
     """A read beyond an input ends the process; a write beside the output is told."""
     arena = Arena(junk.nbytes)
     arena.prepare(junk.nbytes, 0)
