@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import onnx
 
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.island_speed import PEERS, ROUNDS, RUNS, Timed
+from tests.island_speed import PEERS, ROUNDS, RUNS, Timed, print_table
 from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_islands import IslandWriter
 from tests.support.run.probes import host_target
@@ -43,7 +42,7 @@ class ByteWriter(IslandWriter):
 
 
 Build = Callable[[ByteWriter], str]
-SHAPES: dict[str, tuple[tuple[int, ...], Build]] = {
+KINDS: dict[str, tuple[tuple[int, ...], Build]] = {
     "MaxPool 3x3 192x28x28": (
         (1, 192, 28, 28),
         lambda w: w.bytes_of(w.apply("MaxPool", w.data, kernel_shape=[3, 3], pads=[1, 1, 1, 1])),
@@ -74,7 +73,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], Build]] = {
 
 
 def line(name: str, folder: Path) -> str:
-    shape, build = SHAPES[name]
+    shape, build = KINDS[name]
     w, nothing = ByteWriter(shape), ByteWriter((1,))
     files = [w.file(build(w)), nothing.file(nothing.bytes_of(nothing.data))]
     feeds = [np.random.default_rng(0).integers(0, 256, each, np.uint8) for each in (shape, (1,))]
@@ -97,13 +96,6 @@ def kernel_s(model: CompiledModel, feed: Any) -> float:
     return sum(statistics.median(call.times_s) for call in calls)
 
 
-def main() -> None:
-    print("| operator | ours, us | ONNX Runtime, us | OpenVINO, us | the best of these, times ours | ours, GB/s |")
-    print("|-|-|-|-|-|-|")
-    for name in SHAPES:
-        with tempfile.TemporaryDirectory() as folder:
-            print(line(name, Path(folder)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    peers = "ONNX Runtime, us | OpenVINO, us | the best of these, times ours"
+    print_table(f"| operator | ours, us | {peers} | ours, GB/s |", KINDS, line)

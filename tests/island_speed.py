@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,13 +188,14 @@ def line(name: str, folder: Path) -> str:
     return f"| {name} | {shown} | {min(theirs) / ours:.2f} |"
 
 
-def main() -> None:
-    names = [name for name in KINDS if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
-    print("| island | ours, us | ONNX Runtime, us | OpenVINO, us | the best of these, times ours |\n|-|-|-|-|-|")
+def print_table(header: str, names: Iterable[str], line: Callable[[str, Path], str]) -> None:
+    """Markdown, a line for each name that has one of the words that the program is given, or for all."""
+    print(f"{header}\n|{'-|' * (header.count('|') - 1)}")
     for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            print(line(name, Path(folder)), flush=True)
+        if not sys.argv[1:] or any(word in name for word in sys.argv[1:]):
+            with tempfile.TemporaryDirectory() as folder:
+                print(line(name, Path(folder)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    print_table("| island | ours, us | ONNX Runtime, us | OpenVINO, us | the best of these, times ours |", KINDS, line)

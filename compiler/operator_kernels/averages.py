@@ -24,7 +24,8 @@ from int8tune.schedules.numerics import RANGES
 
 # Half of the last place of numbers from 1 to 2.
 UNIT_ROUNDOFF = 2.0**-24
-# Beyond the first, sums do not fit 16 bits; beyond the second, roundings of binary32 are no small part of a step.
+# Of larger windows, rows are no code of their own, and sums have more than 16 bits; beyond the second, roundings of
+# binary32 are no small part of a step.
 MOST_TAPS, MOST_RATIO = 64, 32.0
 # Scales whose products with bytes are neither denormal nor infinite.
 SCALES = (1e-30, 1e30)

@@ -6,16 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx
+from tvm import tirx
 
 from int8tune.compiler.graph import Graph, Operator, Value
-from int8tune.compiler.operator_kernels.averages import averages_of
+from int8tune.compiler.operator_kernels.averages import MOST_TAPS, averages_of
 from int8tune.compiler.operator_kernels.kernel import (
     TYPES,
     OperatorKernel,
-    argument,
     bounded,
-    function_of,
     nearest_even,
     rounded_alone,
     stored,
@@ -30,9 +28,6 @@ from int8tune.compiler.operators.pool import average_constants
 from int8tune.compiler.program import Array
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
-
-# Larger windows are loops.
-MOST_TAPS = 64
 
 
 def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
@@ -97,29 +92,14 @@ def _average_sums(operator: Operator, data: Value, output: Value, counts: Array)
 def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     """The largest value of each window."""
     (data,), output = values_of(graph, operator)
-    if math.prod(operator.attributes["kernel"]) <= MOST_TAPS:
-        slide = MaximumSlide(operator, data, output)
-        return OperatorKernel(write_slide(_windows(operator, data, output), slide, target), operator.inputs)
-    image = argument("image", data)
-    border = tirx.const(RANGES[data.type][0], TYPES[data.type])
-    largest = _over_windows(operator, data, output, lambda *at: image[at], te.max, border)
-    if operator.clamp is not None:
-        largest = te.compute(output.shape, lambda *at: stored(largest[at].astype("int32"), operator, output))
-    return OperatorKernel(function_of([image, largest], target), operator.inputs)
-
-
-def _over_windows(operator: Operator, data: Value, output: Value, value: Any, reduce: Any, border: Any) -> Any:
-    """The reduction of each window's values, in the order of its rows."""
-    at = operator.attributes
-    (down, across), (top, left, bottom, right) = at["stride"], at["padding"]
-    _, height, width, _ = data.shape
-    rows, columns = (te.reduce_axis((0, extent)) for extent in at["kernel"])
-
-    def taken(n: Any, y: Any, x: Any, c: Any) -> Any:
-        row, column = y * down - top + rows, x * across - left + columns
-        inside = [*(row >= 0, column >= 0) * bool(top or left), *(row < height, column < width) * bool(bottom or right)]
-        found = value(n, row, column, c)
-        kept = tirx.if_then_else(tirx.all(*inside), found, border) if inside else found
-        return reduce(kept, axis=[rows, columns])
-
-    return te.compute(output.shape, taken)
+    windows, slide = _windows(operator, data, output), MaximumSlide(operator, data, output)
+    if math.prod(windows.kernel) <= MOST_TAPS:
+        return OperatorKernel(write_slide(windows, slide, target), operator.inputs)
+    joined = Sums(
+        slide.types,
+        lambda value: value,
+        lambda largest, window: slide.finish(largest, window, ()),
+        join=slide.join,
+        start=RANGES[data.type][0],
+    )
+    return OperatorKernel(write_window_sums(windows, joined, target), operator.inputs)

@@ -21,11 +21,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
-from int8tune.compiler.operator_kernels.windows import Place, Windows
+from int8tune.compiler.operator_kernels.windows import Place, Windows, declare_arguments
 from int8tune.compiler.program import Array
 from int8tune.schedules.target import Target
 from int8tune.schedules.written.rows import divided, repeat, share
-from int8tune.schedules.written.signature import flat_argument
 
 # Vectors of channels that are joined at once, and vectors that all of them keep.
 MOST_VECTORS, MOST_KEPT = 4, 12
@@ -90,16 +89,10 @@ class _Writer:
         return min(range(most, 0, -1), key=lambda vectors: -(-self.channels // (vectors * self.lanes)) * vectors)
 
     def write(self) -> None:
-        windows, slide = self.windows, self.slide
-        batch, (rows, columns) = windows.image[0], windows.output
-        self.image = flat_argument("image", math.prod(windows.image), slide.types[0])
-        self.constants = [
-            flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(slide.constants)
-        ]
-        self.out = flat_argument("out", batch * rows * columns * self.channels, slide.types[2])
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        turns = self.windows.image[0] * self.windows.output[0]
+        self.image, self.constants, self.out = declare_arguments(self.windows, self.slide.types, self.slide.constants)
         groups = -(-self.channels // self.width)
-        share(batch * rows, self.threads, lambda turn: repeat(groups, lambda group: self._row(turn, group)))
+        share(turns, self.threads, lambda turn: repeat(groups, lambda group: self._row(turn, group)))
 
     def _row(self, turn: Any, group: Any) -> None:
         """The windows of a row, of a group of channels; the last group overlaps its neighbour."""

@@ -1,13 +1,14 @@
 """Sums over windows of images [N, H, W, C], channels in vectors. This module imports TVM.
 
-Each value is read once for each window that it is in: `sliding` is for windows that overlap, where sums don't depend on
-an order. The sums of several vectors of channels are independent of each other; the last of these vectors overlap their
-neighbours.
+Each value is read once for each window that it is in, in order: `sliding` is for windows that overlap, where the order
+does not matter. The sums of several vectors of channels are independent of each other; the last of these vectors
+overlap their neighbours.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,10 +43,6 @@ class Windows:
     stride: tuple[int, int]
     padding: tuple[int, int] = (0, 0)
 
-    @property
-    def are_disjoint(self) -> bool:
-        return all(step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))
-
 
 @dataclass(frozen=True, slots=True)
 class Sums:
@@ -55,12 +52,15 @@ class Sums:
         types: of the image's values, of the sums, and of the output.
         number: what a value adds, of the sums' type.
         finish: the output of a sum; takes the number of its window in an image, and the constants' buffers.
+        join, start: how a number is added, and to what the first one is.
     """
 
     types: tuple[str, str, str]
     number: Callable[[Any], Any]
     finish: Callable[..., Any]
     constants: Sequence[Array] = ()
+    join: Callable[[Any, Any], Any] = operator.add
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,21 @@ def write_window_sums(windows: Windows, sums: Sums, target: Target) -> Any:
     return builder.get()
 
 
+def declare_arguments(
+    windows: Windows, types: tuple[str, str, str], constants: Sequence[Array]
+) -> tuple[Any, list[Any], Any]:
+    """The buffers of a kernel of windows, in the function that is being built: image, constants, output."""
+    (batch, _, _, channels), (rows, columns) = windows.image, windows.output
+    image = flat_argument("image", math.prod(windows.image), types[0])
+    known = [flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(constants)]
+    out = flat_argument("out", batch * rows * columns * channels, types[2])
+    T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+    return image, known, out
+
+
 def _write(windows: Windows, sums: Sums, threads: int) -> None:
     (batch, _, _, channels), (rows, columns) = windows.image, windows.output
-    image = flat_argument("image", math.prod(windows.image), sums.types[0])
-    constants = [
-        flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(sums.constants)
-    ]
-    out = flat_argument("out", batch * rows * columns * channels, sums.types[2])
-    T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+    image, constants, out = declare_arguments(windows, sums.types, sums.constants)
     lanes = min(LANES, 1 << int(math.log2(channels)))
     width = lanes * min(MOST_VECTORS, channels // lanes)
     of_window = WindowSums(windows, sums)
@@ -131,7 +138,7 @@ class WindowSums:
                     body(vector.start + lane)
 
         def start(lane: Any) -> None:
-            T.buffer_store(totals, T.Cast(self.sums.types[1], 0), [lane])
+            T.buffer_store(totals, T.Cast(self.sums.types[1], self.sums.start), [lane])
 
         each(start)
         (_, height, width, _), (across,) = self.windows.image, self.windows.output[1:]
@@ -142,7 +149,7 @@ class WindowSums:
             at = T.Bind(((number * height + row) * width + column) * channels + place.channel)
 
             def add(lane: Any) -> None:
-                T.buffer_store(totals, totals[lane] + self.sums.number(image[at + lane]), [lane])
+                T.buffer_store(totals, self.sums.join(totals[lane], self.sums.number(image[at + lane])), [lane])
 
             each(add)
 

@@ -109,11 +109,6 @@ LET_THROUGH: Mapping[str, str] = {
     "-self.extents[rows] * self.count": TWICE,
     "_Blocks: outer and self.extents[outer[0]] >= threads: self.extents[outer[0]] >= threads -> "
     "self.extents[outer[0]] > threads": SHARED_ROWS,
-    "Windows: all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))): "
-    "all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))) -> "
-    "any((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)))": OTHER_WAY,
-    "Windows: (step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)): "
-    "step >= extent -> step > extent": OTHER_WAY,
     "_Writer: math.prod(windows.image) < LEAST_SHARED_VALUES: math.prod(windows.image) < LEAST_SHARED_VALUES -> "
     "math.prod(windows.image) <= LEAST_SHARED_VALUES": SHARED_ROWS,
     "AverageSlide: tirx.const(0, 'int16'): 0 -> 1": OF_ZERO,
@@ -123,6 +118,8 @@ LET_THROUGH: Mapping[str, str] = {
     "_is_any: -1: 1 -> 2": OTHER_WAY,
     "write_slide: True: True -> False": NO_SCHEDULE,
     "AverageSlide: -1: 1 -> 2": OTHER_WAY,
+    "max_pool: math.prod(windows.kernel) <= MOST_TAPS: math.prod(windows.kernel) <= MOST_TAPS -> "
+    "math.prod(windows.kernel) < MOST_TAPS": OTHER_WAY,
     "_write: -(-channels // width): -channels // width -> -channels * width": TWICE,
     "WindowSums: T.min(end, extent) if last > extent else end: last > extent -> last >= extent": OTHER_WAY,
     "_Writer: target.vector_lanes * _BYTES_OF_A_LANE // item_bytes: target.vector_lanes * _BYTES_OF_A_LANE -> "
@@ -224,6 +221,7 @@ def _averaged(profile: str) -> None:
         pools.test_averages_of_windows(profile, include_pad)
     for channels in pools.CHANNELS:
         pools.test_sums_in_doubt_are_averaged_in_order(profile, channels)
+    pools.test_averages_of_words_keep_to_bounds()
     pools.test_windows_at_the_border_may_all_be_in_doubt(profile)
     pools.test_numbers_are_rounded_before_they_are_added()
     graph = read_tflite(fixed.POOLS["of more than binary32 has whole"], "pool")

@@ -105,6 +105,18 @@ def test_halves_of_the_fixed_rule_go_away_from_zero(element: ElementType, taps: 
     assert_operator_exact(graph, host_target(), [image])
 
 
+def test_averages_of_words_keep_to_bounds() -> None:
+    graph = graph_of(
+        Kind.AVERAGE_POOL,
+        [value_of("data", (1, 4, 4, 20), "s16")],
+        value_of("made", (1, 2, 2, 20), "s16"),
+        **{"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "include_pad": False},
+    )
+    graph = replace(graph, operators=tuple(replace(each, rule="fixed", clamp=(-50, 60)) for each in graph.operators))
+    image = np.random.default_rng(7).integers(-1000, 1000, (1, 4, 4, 20)).astype(np.int16)
+    assert_operator_exact(graph, host_target(), [image])
+
+
 # Scale and zero point of averages of nine values of 0.0173 and 38; sums that become two different averages, as the
 # order of the values in the window rounds, and one that does not.
 DOUBTS, SURE = ((0.0063792443834245205, 128), (191, 493)), 600
