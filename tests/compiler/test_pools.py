@@ -110,7 +110,10 @@ def test_averages_of_words_keep_to_bounds() -> None:
         Kind.AVERAGE_POOL,
         [value_of("data", (1, 4, 4, 20), "s16")],
         value_of("made", (1, 2, 2, 20), "s16"),
-        **{"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "include_pad": False},
+        kernel=(2, 2),
+        stride=(2, 2),
+        padding=(0, 0, 0, 0),
+        include_pad=False,
     )
     graph = replace(graph, operators=tuple(replace(each, rule="fixed", clamp=(-50, 60)) for each in graph.operators))
     image = np.random.default_rng(7).integers(-1000, 1000, (1, 4, 4, 20)).astype(np.int16)
