@@ -160,4 +160,5 @@ def test_a_terminal_that_is_closed_is_a_clean_end(table: Path, results: Path) ->
     assert recorded >= 2
     assert not (results / ".work").exists()
     assert (results / "small.best.jsonl").exists()
-    assert f"going on: {recorded} trials" in int8tune(*tune(table, results), "--time", "1s").err
+    assert f"going on: {recorded} trials" in int8tune(*tune(table, results, recorded + 1)).err
+    assert count_trials(results) == BEFORE + recorded + 1
