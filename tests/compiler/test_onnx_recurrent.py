@@ -103,6 +103,7 @@ def test_sequences_of_several_lengths(operator: str, is_computed: bool, tmp_path
     assert_near(w.file(*made), tmp_path, (STEPS, BATCH, WIDE))
 
 
+@pytest.mark.thorough
 def test_weights_that_are_computed(tmp_path: Path) -> None:
     w = IslandWriter((STEPS, BATCH, WIDE))
     part = w.apply("Reshape", w.apply("Slice", w.data, np.array([0]), np.array([3]), np.array([1])), np.array([-1]))

@@ -75,8 +75,9 @@ def test_largest_of_windows(profile: str) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("include_pad", [False, True])
-def test_averages_of_windows(profile: str, include_pad: bool) -> None:
-    for index, pool in enumerate(POOLS):
+@pytest.mark.parametrize("first", [0, 1])
+def test_averages_of_windows(profile: str, include_pad: bool, first: int) -> None:
+    for index, pool in enumerate(POOLS[first::2]):
         element: ElementType = ("u8", "s8")[(index + include_pad) % 2]
         graph = pool_of(Kind.AVERAGE_POOL, pool, element, (0.015, 9), include_pad)
         assert_operator_exact(graph, host_target(profile), [image_of(graph)])

@@ -60,6 +60,7 @@ def test_hybrid_layers_are_litert_s(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
 
 
+@pytest.mark.thorough
 def test_weights_in_u8_are_read_as_s8(tmp_path: Path) -> None:
     w = IslandWriter()
     data = numbers(w)

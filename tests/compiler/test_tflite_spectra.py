@@ -51,6 +51,7 @@ def reshaped(w: Writer, word: str, spectrum: int, form: tuple[int, ...]) -> tupl
     return made, shape
 
 
+@pytest.mark.thorough
 def test_spectra_in_another_shape_are_litert_s(tmp_path: Path) -> None:
     words = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
     feed = np.random.default_rng(3).integers(0, 256, (5, 1, 16)).astype(np.uint8)

@@ -63,7 +63,7 @@ def built(key: str, knobs: Mapping[str, Value], profile: str = HOPPER) -> Built:
 @pytest.mark.parametrize(
     ("key", "products", "profile"),
     one_in(
-        4,
+        6,
         [*itertools.product(LAYERS, ("wgmma", "mma"), (HOPPER,)), *itertools.product(LAYERS, ("mma",), ("cuda-sm75",))],
     ),
 )
@@ -75,7 +75,7 @@ def test_windows_are_exact_wherever_they_begin(key: str, products: str, profile:
 @pytest.mark.parametrize(
     ("key", "products", "knobs"),
     one_in(
-        5,
+        7,
         itertools.product(
             WIDE,
             ("wgmma", "mma"),
@@ -93,7 +93,7 @@ def test_tiles_that_no_image_fills_are_exact(key: str, products: str, knobs: Map
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("fault", one_in(2, FAULTS))
+@pytest.mark.parametrize("fault", one_in(3, FAULTS))
 def test_a_wrong_kernel_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host_target(HOPPER)
     emulated_gpus.compile_with_fault(monkeypatch, *FAULTS[fault])
@@ -158,7 +158,7 @@ def test_spaces_keep_to_the_limits_of_each_gpu() -> None:
 class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
-    @pytest.mark.parametrize("products", ["wgmma", "mma"])
+    @pytest.mark.parametrize("products", one_in(2, ["wgmma", "mma"]))
     def test_windows_come_from_shared_memory_into_registers(self, products: str, tmp_path: Path) -> None:
         """Two rows of a window for a lane: seven words, of which six are shifted, of two outputs; six products."""
         knobs: dict[str, Any] = {**TILE, "tile_rows": 4, "tile_columns": 64, "block_channels": 64, "products": products}

@@ -169,6 +169,7 @@ def checked(tuned: Ended, results: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(results, tmp_path / "results"))
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(table: Path, checked: Path) -> None:
     arguments = ["tune", table, "--results", checked, "--trials", 5, "--strategy", "random", "--name", "other"]
     process = start(*arguments)

@@ -143,6 +143,7 @@ class Broken(Int8Tune):
         return Made(rest[1])
 
 
+@pytest.mark.thorough
 def test_a_scheme_that_fails_is_a_row_that_says_why(path: Path, tmp_path: Path) -> None:
     samples, schemes = samples_of(pictures(8)), schemes_of(["max"], ["per-channel"], ["u8"])
     question = Question(
