@@ -18,10 +18,12 @@ from int8tune.compiler.operators.elementwise import Operation
 from int8tune.compiler.operators.word_sums import SUMS, Rounding, WordSums
 from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.target import Target
+from tests.support.kernels.operator_runs import assert_operator_exact
 from tests.support.models.compiled import assert_exact
 from tests.support.models.drawn_forms import FORMS, SEEDS
 from tests.support.models.drawn_operators import Drawn, graph_of, inputs_of, operators
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import chosen
 
 # Of one library: linking costs more than a kernel.
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6
@@ -61,25 +63,33 @@ def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[
     return st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS)
 
 
+def forms_of(kind: Kind) -> list[tuple[RoundingRule, str]]:
+    every = itertools.product(ONLY_RULES.get(kind, RULES), TYPES)
+    return [(rule, element) for rule, element in every if (kind, rule, element) not in NO_FORMS]
+
+
+def drawing(examples: int, derandomize: bool) -> settings:
+    return settings(
+        max_examples=examples,
+        derandomize=derandomize,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
+        phases=[Phase.generate],
+    )
+
+
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
     """Draw libraries of a kind's operators for each rule and type."""
-    every = itertools.product(ONLY_RULES.get(kind, RULES), TYPES)
-    forms = [(rule, element) for rule, element in every if (kind, rule, element) not in NO_FORMS]
+    forms = forms_of(kind)
     libraries = [lists_of(kind, *form) for form in forms]
     if examples == QUICK:  # one library of each rule, and each type
         some = (operators(kind, *form) for form in (forms[0], forms[-1]) for _ in range(QUICK_OPERATORS))
         libraries = [st.tuples(*some).map(list)]
     for library in libraries:
 
-        @settings(
-            max_examples=examples,
-            derandomize=derandomize,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
-            phases=[Phase.generate],
-        )
+        @drawing(examples, derandomize)
         @given(library, THREADS, SEEDS)
         def check(drawn: list[Drawn], threads: int, seed: int) -> None:
             assert_kernels_exact(drawn, replace(target, threads=threads), seed)
@@ -87,17 +97,48 @@ def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
         check()
 
 
-@pytest.mark.parametrize("examples", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.thorough)])
+def exact_between_guards(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
+    """Draw operators of a kind for each rule and type, whose kernels may touch nothing around their arrays."""
+    for form in forms_of(kind):
+
+        @drawing(examples, derandomize)
+        @given(operators(kind, *form), THREADS, SEEDS)
+        def check(drawn: Drawn, threads: int, seed: int) -> None:
+            graph = graph_of([drawn])
+            assert_operator_exact(graph, target, [*inputs_of(graph, seed).values()], threads)
+
+        check()
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_kernels_stay_inside_their_arrays(kind: Kind, native: Target) -> None:
+    exact_between_guards(kind, native, QUICK, True)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("kind", KERNELS)
+def test_kernels_stay_inside_their_arrays_whatever_is_drawn(kind: Kind, profile: str | None) -> None:
+    exact_between_guards(kind, host_target(profile), LONG, False)
+
+
+# What has no kernel of its own is in libraries alone.
+@pytest.mark.parametrize("kind", chosen(FORMS, lambda kind: kind not in KERNELS or [*FORMS].index(kind) % 4 == 0))
+def test_libraries_of_one_kind_are_exact(kind: Kind, native: Target) -> None:
+    exact(kind, native, QUICK, True)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", FORMS)
-def test_kernels_are_exact(kind: Kind, examples: int, native: Target) -> None:
-    exact(kind, native, examples, True)
+def test_larger_libraries_are_exact(kind: Kind, native: Target) -> None:
+    exact(kind, native, THOROUGH, True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("kind", FORMS)
-def test_kernels_are_exact_whatever_is_drawn(kind: Kind, profile: str | None) -> None:
+def test_libraries_are_exact_whatever_is_drawn(kind: Kind, profile: str | None) -> None:
     exact(kind, host_target(profile), LONG, False)
 
 
@@ -115,6 +156,16 @@ def assert_large_mean_exact(scale: float, target: Target) -> None:
     graph = graph_of([Drawn(mean, (image,), output)])
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, target, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))
+
+
+def test_quotients_of_scales_whose_product_float32_has_not(native: Target) -> None:
+    """Nothing warns of what `tests/compiler/test_tflite_operators.py` shows to be LiteRT's."""
+    huge = Quantization(np.array([7.1e29], np.float32), np.array([0]))
+    data, output = (Value(name, (1, 9), "s8", huge) for name in ("in0", "out"))
+    divisor = Value("in1", (1,), "s8", huge, np.ones(1, np.int8))
+    divide = Operator(Kind.DIVIDE, ("made",), "divide", ("in0", "in1"), ("out",), "fixed")
+    graph = graph_of([Drawn(divide, (data, divisor), output)])
+    assert_operator_exact(graph, native, [*inputs_of(graph, 1).values()])
 
 
 def test_averages_keep_their_sign_on_any_target() -> None:

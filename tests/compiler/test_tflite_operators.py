@@ -322,6 +322,12 @@ def test_quotients(kind: str, divisors: range) -> None:
             assert exact(file, {"x0": np.repeat(every, len(divisors), 0)}).kind is Kind.DIVIDE
 
 
+def test_quotients_of_scales_whose_product_float32_has_not() -> None:
+    form: Form = ("s8", (1, 256), 7.1e29, 3)
+    file = written("DIV", [form], form, "Div", [("s8", [1], 7.1e29, 0)], version=2)
+    assert exact(file, {"x0": values("s8", (1, 256))}).kind is Kind.DIVIDE
+
+
 @BYTES
 @pytest.mark.parametrize("scales", SCALES)
 def test_slopes(kind: str, scales: Any) -> None:

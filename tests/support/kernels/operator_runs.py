@@ -43,7 +43,11 @@ def run_operator(graph: Graph, target: Target, arrays: Sequence[Array]) -> Array
     shapes = [tuple(int(extent) for extent in each.ty.shape) for each in kernel.function.params]
     # An output that is not written stays wrong, whatever it should be.
     junk = np.invert(expected(graph, arrays).view(np.uint8)).view(DTYPES[output.type])
-    given = [each.reshape(shape) for each, shape in zip((*arrays, *kernel.constants, junk), shapes, strict=True)]
+    named = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
+    named |= dict(zip(graph.inputs, arrays, strict=True))
+    inputs = [named[each] if isinstance(each, str) else each for each in kernel.inputs]
+    values = (*map(np.ascontiguousarray, inputs), *kernel.constants, junk)
+    given = [each.reshape(shape) for each, shape in zip(values, shapes, strict=True)]
     compiled = compile_function(kernel.function, target)
     if target.profile in CPUS and not is_native():
         return run_kernel(compiled, CPUS[target.profile], [given])[0].reshape(output.shape)
