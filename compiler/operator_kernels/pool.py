@@ -21,7 +21,7 @@ from int8tune.compiler.operator_kernels.kernel import (
     with_sign_of,
 )
 from int8tune.compiler.operator_kernels.pool_slides import AverageSlide, MaximumSlide
-from int8tune.compiler.operator_kernels.sliding import write_slide
+from int8tune.compiler.operator_kernels.sliding import can_slide, write_slide
 from int8tune.compiler.operator_kernels.windows import Sums, Windows, write_window_sums
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.pool import average_constants
@@ -36,7 +36,7 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     counts = average_constants(operator, data).count[..., 0].astype(np.float32)
     windows = _windows(operator, data, output)
     by_sums = averages_of(operator, data, output)
-    if by_sums is not None:
+    if by_sums is not None and can_slide(windows):
         slide = AverageSlide(operator, output, by_sums, windows, _average_sums(operator, data, output, counts))
         return OperatorKernel(write_slide(windows, slide, target), operator.inputs, slide.constants)
     kind = _average_sums if operator.rule == "float" else _integer_sums
@@ -93,7 +93,7 @@ def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
     """The largest value of each window."""
     (data,), output = values_of(graph, operator)
     windows, slide = _windows(operator, data, output), MaximumSlide(operator, data, output)
-    if math.prod(windows.kernel) <= MOST_TAPS:
+    if math.prod(windows.kernel) <= MOST_TAPS and can_slide(windows):
         return OperatorKernel(write_slide(windows, slide, target), operator.inputs)
     joined = Sums(
         slide.types,

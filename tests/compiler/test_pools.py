@@ -10,10 +10,11 @@ import pytest
 
 from int8tune.compiler.graph import ElementType, Graph, Kind
 from int8tune.compiler.operator_kernels.averages import EVERY_SUM, MOST_DOUBTS, NO_SUM, averages_of
+from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.compiler.operators.pool import reference
 from int8tune.compiler.program import Array
 from int8tune.schedules.numerics import RANGES
-from int8tune.schedules.target import PROFILES
+from int8tune.schedules.target import PROFILES, Target
 from tests.support.kernels.operator_runs import Shape, assert_operator_exact, graph_of, value_of
 from tests.support.run.probes import host_target
 from tests.support.run.thinned import one_in
@@ -36,6 +37,7 @@ POOLS: list[Pool] = [
     ((1, 2, 2, 16), (3, 5), (1, 1), (2, 4, 2, 4)),
     ((1, 1, 40, 64), (1, 8), (1, 1), (0, 7, 0, 0)),
     ((1, 1, 20, 8), (1, 65), (1, 1), (0, 64, 0, 64)),
+    ((1, 2, 40, 20), (1, 40), (1, 1), (0, 39, 0, 30)),
     ((1, 7, 9, 33), (3, 2), (2, 1), (0, 0, 2, 0)),
     ((3, 7, 17, 1), (7, 3), (1, 2), (3, 1, 1, 2)),
     ((1, 20, 9, 8), (9, 8), (9, 8), (0, 0, 7, 0)),
@@ -81,6 +83,16 @@ def test_averages_of_windows(profile: str, include_pad: bool, first: int) -> Non
         element: ElementType = ("u8", "s8")[(index + include_pad) % 2]
         graph = pool_of(Kind.AVERAGE_POOL, pool, element, (0.015, 9), include_pad)
         assert_operator_exact(graph, host_target(profile), [image_of(graph)])
+
+
+@pytest.mark.parametrize("kind", [Kind.MAX_POOL, Kind.AVERAGE_POOL])
+@pytest.mark.parametrize("columns", [17, 64])
+def test_wide_borders_are_not_written_out(kind: Kind, columns: int, native: Target) -> None:
+    """LLVM took half a minute for one."""
+    border = columns - 1
+    graph = pool_of(kind, ((1, 1, 64, 64), (1, columns), (1, 1), (0, border, 0, border)), "u8", None, False)
+    kernel = KERNELS[kind](graph, graph.operators[0], native)
+    assert kernel.function.script().count("T.vectorized") < 500
 
 
 @pytest.mark.parametrize("kind", [Kind.MAX_POOL, Kind.AVERAGE_POOL])
