@@ -66,6 +66,37 @@ class SchemeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BoardRow:
+    """A scheme's library on a board, whose outputs were there those of the reference, bit for bit.
+
+    Attributes:
+        speedup: the first timed scheme's time there over this one's, taken in turn.
+        failure: why it was not right, or could not be run.
+    """
+
+    scheme: str
+    time: MedianTime | None
+    speedup: Speedup | None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardTable:
+    """All schemes of this library on a board.
+
+    Attributes:
+        is_measured: whether its times are measurements; if not, rows have none.
+    """
+
+    board: str
+    cpu: str
+    target: str
+    threads: int
+    is_measured: bool
+    rows: tuple[BoardRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorHistogram:
     """How often a tensor has which values, and which part of them each scheme keeps.
 
@@ -108,6 +139,7 @@ class SchemeSummary:
         floats: the float model in each runtime, the fastest first.
         calibrated, tested: how many samples chose the ranges, and how many were compared.
         disturbance: what makes the times doubtful; empty where nothing does.
+        boards: the same libraries on boards.
     """
 
     model: str
@@ -121,6 +153,7 @@ class SchemeSummary:
     floats: tuple[FloatRow, ...]
     rows: tuple[SchemeRow, ...]
     disturbance: str = ""
+    boards: tuple[BoardTable, ...] = ()
     details: Details = Details()
 
     @property

@@ -8,11 +8,12 @@ from typing import Any
 
 from int8tune.results.report.format import MISSING, interval, milliseconds
 from int8tune.results.report.markdown import cell, table
-from int8tune.results.schemes import FloatRow, SchemeRow, SchemeSummary
+from int8tune.results.schemes import BoardRow, BoardTable, FloatRow, SchemeRow, SchemeSummary
 from int8tune.results.shares import PairedTest, Share
 from int8tune.results.stats import MedianTime
 
 HEAD = ("top-1", "top-5", "p", "same answer", "SQNR, dB", "made, s", "KiB", "ms [95 %]", "speedup [95 %]", "scheme")
+BOARD_HEAD = ("ms [95 %]", "speedup [95 %]", "scheme")
 FRONT = "*"
 VERSION = 1
 """Version of the JSON form."""
@@ -34,6 +35,9 @@ def render_schemes(summary: SchemeSummary) -> str:
     lines += [f"{row.scheme}: {row.failure}" for row in summary.rows if row.failure]
     lines += [f"{row.runtime}: {row.failure}" for row in summary.floats if row.failure]
     lines += [f"times are doubtful: {summary.disturbance}"] if summary.disturbance else []
+    for board in summary.boards:
+        lines += ["", board_title(board), "", *_aligned([BOARD_HEAD, *map(board_cells, board.rows)])]
+        lines += [f"{row.scheme}: {row.failure}" for row in board.rows if row.failure]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -46,6 +50,10 @@ def render_schemes_markdown(summary: SchemeSummary) -> str:
     lines = [f"### {cell(summary.model)}", "", *map(cell, _head(summary)), "", *table(HEAD, cells), ""]
     lines += [f"- {cell(word)}: {text}" for word, text in meanings(summary).items()]
     lines += [f"- {cell(row.scheme)}: {cell(row.failure)}" for row in summary.rows if row.failure]
+    for board in summary.boards:
+        on_board = [tuple(map(cell, board_cells(row))) for row in board.rows]
+        lines += ["", cell(board_title(board)), "", *table(BOARD_HEAD, on_board), ""]
+        lines += [f"- {cell(row.scheme)}: {cell(row.failure)}" for row in board.rows if row.failure]
     return "\n".join(lines) + "\n"
 
 
@@ -79,6 +87,21 @@ def scheme_cells(row: SchemeRow, *, is_best: bool) -> Cells:
         interval(row.speedup),
         row.scheme + (f" {FRONT}" if is_best else ""),
     )
+
+
+def board_title(board: BoardTable) -> str:
+    """Which board a table is of, and what its numbers are."""
+    threads = f"{board.threads} {'thread' if board.threads == 1 else 'threads'}"
+    timed = next((row.scheme for row in board.rows if row.time is not None), "")
+    what = f"speedups are over {timed}" if timed else "nothing was timed"
+    times = what if board.is_measured else "its times are no measurements"
+    return f"on {board.board}: {board.cpu} ({board.target}), {threads}; outputs are exact there, {times}"
+
+
+def board_cells(row: BoardRow) -> Cells:
+    """A scheme on a board as a row of its table."""
+    exact = MISSING if row.failure else "exact"
+    return (exact if row.time is None else time(row.time), interval(row.speedup), row.scheme)
 
 
 def meanings(summary: SchemeSummary) -> dict[str, str]:

@@ -11,7 +11,16 @@ from int8tune.results.report.charts.histogram import histogram_chart
 from int8tune.results.report.charts.pareto import Point, pareto_chart
 from int8tune.results.report.charts.series import series_chart, series_class
 from int8tune.results.report.document import Figure, download, render_document
-from int8tune.results.report.schemes import HEAD, Cells, float_cells, meanings, scheme_cells
+from int8tune.results.report.schemes import (
+    BOARD_HEAD,
+    HEAD,
+    Cells,
+    board_cells,
+    board_title,
+    float_cells,
+    meanings,
+    scheme_cells,
+)
 from int8tune.results.schemes import SchemeRow, SchemeSummary
 from int8tune.results.shares import Share
 from int8tune.results.stats import MedianTime
@@ -29,6 +38,8 @@ def render_schemes_page(summary: SchemeSummary) -> str:
         rows=_rows(summary),
         meanings=meanings(summary),
         pareto=_pareto(summary),
+        board_head=BOARD_HEAD,
+        boards=[(board, board_title(board), list(map(board_cells, board.rows))) for board in summary.boards],
         fastest_float=summary.floats[0].time if summary.floats else None,
         along=_along(summary),
         histograms=_histograms(summary),

@@ -18,11 +18,13 @@ from int8tune.results.report.schemes_page import render_schemes_page
 from int8tune.results.report.tables import Row
 from int8tune.results.schemes import SchemeSummary
 from int8tune.rpc.request import Timing
-from int8tune.tuner.api.defaults import DEFAULT_RESULTS
+from int8tune.tuner.api.boards import inventory_of
+from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.installed import require_tuning
+from int8tune.tuner.models.on_board import board_place
 from int8tune.tuner.schemes.comparison import Question, compare
 from int8tune.tuner.schemes.judged import labels_of
 from int8tune.tuner.schemes.place import open_place
@@ -85,6 +87,8 @@ def compare_schemes(
     threads: int = 1,
     runs: int = 20,
     run_s: float = 0.02,
+    devices: str | Sequence[str] = (),
+    inventory: str | Path = DEFAULT_INVENTORY,
     report: Report = ignore,
 ) -> SchemeComparison:
     """Quantize a float model in several ways, compile each, and compare answers and times with the float model's.
@@ -118,6 +122,8 @@ def compare_schemes(
         threads: of each library, on as many cores.
         runs: how often each model takes its turn.
         run_s: how long a turn takes.
+        devices: boards of the inventory, on which the libraries are run, too: compiled for each, compared bit for bit.
+        inventory: the file with the boards.
         report: is told how far it is.
 
     Raises:
@@ -131,6 +137,10 @@ def compare_schemes(
         BenchError: no scheme came to an end.
         UnknownFormError: the report's extension is of no such form.
         ExportError: the report can't be written.
+        InventoryError: the inventory can't be read, or has no such board.
+        SpecError: models can't run on a board.
+        DeviceStartError, ProvisionError: a board can't be reached, or its agent can't be made.
+        UnknownTargetError, NoLinkerError: nothing can be compiled for it.
     """
     require_tuning()
     timing = Timing(runs, run_s)
@@ -155,8 +165,11 @@ def compare_schemes(
         timing=timing,
         with_details=page is not None and form_of(Path(page), REPORT_FORMS) is Form.HTML,
     )
-    with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
-        summary = compare(question, place, report)
+    wanted = [inventory_of(inventory).board(name) for name in dict.fromkeys(_several(devices))]
+    best_log = None if log is None else Path(log)
+    with open_place(Path(results), target, threads, best_log) as place:
+        boards = [board_place(board, Path(results), best_log, place.folder) for board in wanted]
+        summary = compare(question, place, report, boards)
     if page is not None:
         _document(summary).write(Path(page))
     return SchemeComparison(summary, None if page is None else Path(page))
@@ -197,6 +210,9 @@ def scheme_rows(summary: SchemeSummary) -> list[Row]:
         found |= {"float_runtime": fastest.runtime if fastest else None}
         found |= _interval("float_time_s", fastest.time if fastest else None, "estimate_s", "low_s", "high_s")
         found |= _interval("speedup", row.speedup, "estimate", "low", "high")
+        for board in summary.boards:
+            there = next((each.time for each in board.rows if each.scheme == row.scheme), None)
+            found |= _interval(f"{board.board}.time_s", there, "estimate_s", "low_s", "high_s")
         rows.append(found | {"failure": row.failure})
     return rows
 

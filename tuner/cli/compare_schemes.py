@@ -20,10 +20,12 @@ from int8tune.tuner.cli.calibration import (
 )
 from int8tune.tuner.cli.labels import LabelsOption, TestCountOption, TestOption
 from int8tune.tuner.cli.options import (
+    DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     DebugOption,
     Format,
     FormatOption,
+    InventoryOption,
     RecordsFolderOption,
     ThreadsOption,
 )
@@ -52,6 +54,12 @@ BestOption = Annotated[
         "--target", metavar="PROFILE", autocompletion=completing.targets, help="Target profile; the best if left out."
     ),
 ]
+DevicesOption = Annotated[
+    str,
+    typer.Option(
+        "--devices", metavar="NAMES", autocompletion=completing.boards, help="Boards that run the libraries, too."
+    ),
+]
 PageOption = Annotated[
     Path | None, typer.Option("--report", metavar="OUT", help="Write it, too: .html with histograms, .md, .csv, ...")
 ]
@@ -78,6 +86,8 @@ def compare_schemes(
     target: BestOption = None,
     threads: ThreadsOption = 1,
     runs: RunsOption = 20,
+    devices: DevicesOption = "",
+    inventory: InventoryOption = DEFAULT_INVENTORY,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -115,6 +125,8 @@ def compare_schemes(
             target=target,
             threads=threads,
             runs=runs,
+            devices=devices,
+            inventory=inventory,
             report=report,
         )
     if form is Format.JSON:

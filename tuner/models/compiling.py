@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -14,6 +14,7 @@ from typing import NoReturn
 from int8tune.compiler.about import About, read_about
 from int8tune.compiler.errors import CompilerDiedError, ModelError, NoLinkerError, ObstacleError
 from int8tune.compiler.graph import Graph
+from int8tune.compiler.program import Array
 from int8tune.compiler.replacing import replaced
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Chooser
@@ -21,6 +22,7 @@ from int8tune.compiler.toolchain.kernel_cache import KernelCounts, users_cache
 from int8tune.results.errors import ExportError
 from int8tune.rpc.errors import DeviceLostError
 from int8tune.rpc.process import processes
+from int8tune.rpc.request import Case, Program
 from int8tune.rpc.wire import framing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.target import Target
@@ -71,14 +73,58 @@ def compile_apart(
         return {"about": done.about, "compiled": done.kernels.compiled, "reused": done.kernels.reused}
 
     with replaced(library) as made:
-        answer = _ask_child(lambda tell: compile_to(made, tell), limit_s, report)
-        if "error" in answer:
-            text = str(answer["text"]).replace(str(made), str(library))
-            raise _EXPECTED[str(answer["error"])](text)
+        answer = _answer_apart(lambda tell: compile_to(made, tell), limit_s, report, {str(made): str(library)})
     compiled, reused = answer["compiled"], answer["reused"]
     assert isinstance(compiled, int)
     assert isinstance(reused, int)
     return Compiled(read_about(str(answer["about"])), KernelCounts(compiled, reused))
+
+
+def kernel_apart(
+    graph: Graph,
+    inputs: Sequence[Array],
+    target: Target,
+    schedules: Chooser,
+    folder: Path,
+    limit_s: float = LIMIT_S,
+    report: Report = ignore,
+) -> Program:
+    """Write a model as one kernel with one case, into a folder.
+
+    Raises:
+        ObstacleError, ModelError, NoLinkerError, CompilerDiedError: as `compile_apart`; or the model can't be compared
+            bit for bit.
+
+    Args:
+        inputs, report: as `compiler.model_kernel.write_model_kernel` and `compile_apart` have them.
+    """
+
+    def write(tell: Report) -> dict[str, object]:
+        from int8tune.compiler.model_kernel import write_model_kernel
+
+        made = write_model_kernel(graph, inputs, target, schedules, folder, tell, users_cache())
+        (case,) = made.cases
+        files = {"inputs": list(case.inputs), "expected": case.expected}
+        return {"library": made.library, "sha256": made.sha256, "entry": made.entry, **files}
+
+    answer = _answer_apart(write, limit_s, report, {})
+    given = answer["inputs"]
+    assert isinstance(given, list)
+    case = Case(tuple(map(str, given)), str(answer["expected"]))
+    return Program(str(answer["library"]), str(answer["sha256"]), str(answer["entry"]), (case,))
+
+
+def _answer_apart(
+    work: Callable[[Report], dict[str, object]], limit_s: float, report: Report, names: Mapping[str, str]
+) -> dict[str, object]:
+    """The answer of a forked process. What it raised is raised here, with other names of files."""
+    answer = _ask_child(work, limit_s, report)
+    if "error" in answer:
+        text = str(answer["text"])
+        for inner, outer in names.items():
+            text = text.replace(inner, outer)
+        raise _EXPECTED[str(answer["error"])](text)
+    return answer
 
 
 def _ask_child(work: Callable[[Report], dict[str, object]], limit_s: float, report: Report) -> dict[str, object]:

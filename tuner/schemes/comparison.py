@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from int8tune.compiler.errors import CompilerError, NoLinkerError
+from int8tune.compiler.graph import Graph
 from int8tune.compiler.program import Array
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.errors import CalibrationError, FloatModelError, QuantizeError, QuantizeSpecError
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Options
 from int8tune.quantize.samples.base import Samples
-from int8tune.results.schemes import Details, FloatRow, SchemeRow, SchemeSummary
-from int8tune.results.stats import ratio_interval
+from int8tune.results.schemes import BoardRow, BoardTable, Details, FloatRow, SchemeRow, SchemeSummary
+from int8tune.results.stats import median_time, ratio_interval
 from int8tune.rpc.local.capabilities import cpu_name
 from int8tune.rpc.request import Timing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.tuner.errors import BenchError
+from int8tune.tuner.models.on_board import BoardPlace, OnBoard
 from int8tune.tuner.models.race import Entry, Result
 from int8tune.tuner.models.runtimes import OWN as RUNS_COMPILED
 from int8tune.tuner.schemes.details import details_of
@@ -58,21 +60,29 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A scheme whose model was made and run; `entry` is None where that failed, and the row says why."""
+    """A scheme whose model was made and run; `entry` is None where that failed, and the row says why.
+
+    Attributes:
+        graph: what its library was compiled of; None for a model that another runtime runs.
+    """
 
     row: SchemeRow
     entry: Entry | None = None
     made: Made | None = None
+    graph: Graph | None = None
 
 
-def compare(question: Question, place: Place, report: Report = ignore) -> SchemeSummary:
-    """Make, run and time all of it. A scheme that fails is a row that says so.
+def compare(
+    question: Question, place: Place, report: Report = ignore, boards: Sequence[BoardPlace] = ()
+) -> SchemeSummary:
+    """Make, run and time all of it, on boards, too. A scheme that fails is a row that says so.
 
     Raises:
         FloatModelError: the float model can't be run.
         CalibrationError: samples can't be read, or don't fit the model.
         SamplesError: the labels don't fit the samples or the model.
         BenchError: no scheme came so far that it could be timed.
+        DeviceStartError: a board can't be reached any more.
     """
     model = question.model
     report("float model: running samples", 0, 1)
@@ -92,6 +102,8 @@ def compare(question: Question, place: Place, report: Report = ignore) -> Scheme
     floats = sorted(times.results[len(entries) :], key=lambda each: each.time_s or math.inf)
     own = dict(zip(entries, times.results, strict=False))
     rows = [each.row if each.entry is None else _timed(each.row, own[each.entry], floats) for each in tried]
+    graphs = {each.row.scheme: each.graph for each in tried if each.graph is not None}
+    tables = [board_table(each.run(graphs, sample, question.timing, report)) for each in boards]
     details = Details()
     if question.with_details:
         made = {each.row.scheme: each.made for each in tried if each.made is not None}
@@ -108,6 +120,7 @@ def compare(question: Question, place: Place, report: Report = ignore) -> Scheme
         floats=tuple(FloatRow(each.entry.label, each.version, each.median_time, each.failure) for each in floats),
         rows=tuple(rows),
         disturbance=times.disturbance,
+        boards=tuple(tables),
         details=details,
     )
 
@@ -125,10 +138,10 @@ def _tried(
         path = folder / f"quantized{quantizer.suffix}"
         made = quantizer.make(question.model, question.samples, variant, question.options, path, report)
         row = replace(row, calibration_s=time.monotonic() - started_s, file_bytes=_size_bytes(folder))
-        entry = Entry(variant[0], quantizer.runtime or RUNS_COMPILED, path)
+        entry, graph = Entry(variant[0], quantizer.runtime or RUNS_COMPILED, path), None
         if quantizer.runtime is None:
             library = compiled_library(place, path, variant[0], report=report)
-            entry, row = library.entry, replace(row, library_bytes=library.size_bytes)
+            entry, graph, row = library.entry, library.graph, replace(row, library_bytes=library.size_bytes)
         outputs, *_ = run_samples(place, entry, one_at_a_time(question.model.inputs), question.tests, report)
     except (CalibrationError, FloatModelError, NoLinkerError, QuantizeSpecError):
         raise  # all schemes would fail
@@ -137,7 +150,20 @@ def _tried(
     agreement, sqnr_db = judge.nearness(outputs)
     answers, paired = judge.answers(outputs), judge.paired(outputs)
     row = replace(row, answers=answers, paired=paired, agreement=agreement, sqnr_db=sqnr_db)
-    return _Tried(row, entry, made)
+    return _Tried(row, entry, made, graph)
+
+
+def board_table(found: OnBoard) -> BoardTable:
+    """What a board said of each scheme."""
+    first = next(iter(found.times_s.values()), None)
+    rows = []
+    for scheme in found.models:
+        times_s, failure = found.times_s.get(scheme), found.failures.get(scheme, "")
+        if times_s is None or first is None:
+            rows.append(BoardRow(scheme, None, None, failure))
+        else:
+            rows.append(BoardRow(scheme, median_time(times_s), ratio_interval(first, times_s)))
+    return BoardTable(found.board, found.cpu, found.target, found.threads, found.is_measured, tuple(rows))
 
 
 def _timed(row: SchemeRow, result: Result, floats: Sequence[Result]) -> SchemeRow:

@@ -1,0 +1,160 @@
+"""Compiled models on a board: compared bit for bit there, and timed in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from int8tune.compiler.errors import CompilerError
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.program import Array
+from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.toolchain.linker import find_linker
+from int8tune.results.record import Outcome
+from int8tune.rpc.inventory.boards import Board, TimingKind
+from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
+from int8tune.rpc.transports.base import Transport
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.board_transports import TRANSPORTS, require_transport
+from int8tune.tuner.errors import SpecError
+from int8tune.tuner.models.compiling import kernel_apart
+from int8tune.tuner.models.schedules import schedules_for
+
+_VERIFY = Timing(repeats=1, min_repeat_s=0.0)
+# A run of a large network takes an emulated board a minute.
+_VERIFY_LIMIT_S, _TIMING_LIMIT_S = 300.0, 60.0
+# So much longer than the repeats say may timing take: each is as many whole runs as fill it.
+_SLOWER = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class OnBoard:
+    """Models on a board.
+
+    Attributes:
+        models: all of them.
+        times_s: of each one that was right there, a value for each turn; of a board whose times mean nothing, none.
+        failures: why others have none.
+    """
+
+    board: str
+    cpu: str
+    target: str
+    threads: int
+    is_measured: bool
+    models: tuple[str, ...]
+    times_s: Mapping[str, tuple[float, ...]]
+    failures: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPlace:
+    """A board that has answered.
+
+    Attributes:
+        results, log: where schedules come from, as `tuner.models.schedules.schedules_for` has it.
+        folder: takes files.
+    """
+
+    board: Board
+    found: Capabilities
+    target: Target
+    results: Path
+    log: Path | None
+    folder: Path
+
+    def run(
+        self, models: Mapping[str, Graph], inputs: Sequence[Array], timing: Timing, report: Report = ignore
+    ) -> OnBoard:
+        """Compile models for the board, and run them there on one sample.
+
+        A model that fails says why. Those that are right are timed in turn.
+
+        Args:
+            inputs: an array for each input, which all models have alike.
+
+        Raises:
+            DeviceStartError: the board can't be reached any more.
+        """
+        programs, failures = self._programs(models, inputs, report)
+        times_s: dict[str, tuple[float, ...]] = {}
+        with _started(self.board) as (transport, _):
+            for at, (label, program) in enumerate(list(programs.items())):
+                report(f"{self.board.name}: comparing outputs", at, len(programs))
+                reply = transport.run(Request((program,), _VERIFY, _VERIFY_LIMIT_S))
+                if reply.outcome is not Outcome.OK:
+                    failures[label] = _failure(reply)
+                    del programs[label]
+            if programs and self.is_measured:
+                report(f"{self.board.name}: timing", 0, 1)
+                turns_s = timing.repeats * timing.min_repeat_s * len(programs)
+                reply = transport.run(Request(tuple(programs.values()), timing, _TIMING_LIMIT_S + _SLOWER * turns_s))
+                if reply.outcome is Outcome.OK:
+                    times_s = dict(zip(programs, reply.times_s, strict=True))
+                else:
+                    failures |= dict.fromkeys(programs, _failure(reply))
+        about = (self.board.name, self.found.cpu, self.target.name, self.target.threads, self.is_measured)
+        return OnBoard(*about, tuple(models), times_s, failures)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the board's times are measurements."""
+        return self.board.timing is TimingKind.MEASURED
+
+    def _programs(
+        self, models: Mapping[str, Graph], inputs: Sequence[Array], report: Report
+    ) -> tuple[dict[str, Program], dict[str, str]]:
+        schedules = schedules_for(self.target, self.results, self.log)
+        programs, failures = dict[str, Program](), dict[str, str]()
+        for at, (label, graph) in enumerate(models.items()):
+            folder = self.folder / f"{self.board.name}-{at}"
+            folder.mkdir()
+            try:
+                programs[label] = kernel_apart(
+                    graph, inputs, self.target, schedules, folder, report=_of(report, self.board, label)
+                )
+            except (CompilerError, WorkloadError) as error:
+                failures[label] = " ".join(str(error).split())
+        return programs, failures
+
+
+def board_place(board: Board, results: Path, log: Path | None, folder: Path) -> BoardPlace:
+    """Ask a board what it is.
+
+    Raises:
+        SpecError: models can't run there.
+        DeviceStartError: it can't be reached, or has no agent of this version.
+        ProvisionError: an agent of this machine's can't be made.
+        UnknownTargetError: it can't run the profile that its inventory names.
+        NoLinkerError: nothing here links for its architecture.
+    """
+    require_transport(board)
+    with _started(board) as (_, found):
+        if found.has_gpu:
+            raise SpecError(f"whole models run on CPUs: `{board.name}` has a {found.cpu}")
+    find_linker(found.architecture)
+    target = target_for(found.features, found.llvm_cpu, found.llvm_triple, board.target or None, board.threads)
+    return BoardPlace(board, found, target, results, log, folder)
+
+
+@contextmanager
+def _started(board: Board) -> Iterator[tuple[Transport, Capabilities]]:
+    transport = TRANSPORTS[board.transport](board)
+    try:
+        yield transport, transport.start()
+    finally:
+        transport.close()
+
+
+def _failure(reply: Reply) -> str:
+    return f"{reply.outcome.value}: {reply.error or reply.error_class}"
+
+
+def _of(report: Report, board: Board, label: str) -> Report:
+    def tell(doing: str, done: int, total: int) -> None:
+        report(f"{board.name}: {label}: {doing}", done, total)
+
+    return tell
