@@ -18,7 +18,8 @@ from int8tune.results.atomic import require_folder, write_bytes_atomic
 from int8tune.results.report.tables import Row, prefixed
 from int8tune.results.shares import Share
 from int8tune.rpc.request import Timing
-from int8tune.tuner.api.defaults import DEFAULT_RESULTS
+from int8tune.tuner.api.boards import inventory_of
+from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
 from int8tune.tuner.api.float_models import float_model_of
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
@@ -27,6 +28,7 @@ from int8tune.tuner.choice.choose import Choice, Limits, Point
 from int8tune.tuner.choice.choose import choose as chosen_by
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.installed import require_tuning
+from int8tune.tuner.models.on_board import board_place, require_times
 from int8tune.tuner.schemes.judged import judge_of, labels_of
 from int8tune.tuner.schemes.place import open_place
 
@@ -128,13 +130,15 @@ def choose(
     threads: int = 1,
     runs: int = 20,
     run_s: float = 0.02,
+    device: str | None = None,
+    inventory: str | Path = DEFAULT_INVENTORY,
     trust: bool = False,
     report: Report = ignore,
 ) -> ChoiceResult:
     """Quantize a float model with each layer in the form that pays: 8 bits, 16-bit data, or float.
 
-    Networks are compiled, run on the tests and timed on this machine; the fastest one that loses no more than
-    `max_drop` is chosen. Options of `quantize` say what is usual; layers differ from that where it pays.
+    Networks are compiled, run on the tests and timed, on this machine or on a board; the fastest one that loses no
+    more than `max_drop` is chosen. Options of `quantize` say what is usual; layers differ from that where it pays.
 
     Args:
         model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
@@ -166,6 +170,8 @@ def choose(
         threads: of each library, on as many cores.
         runs: how often each network takes its turn.
         run_s: how long a turn takes.
+        device: a board of the inventory, whose times count in place of this machine's.
+        inventory: the file with the boards.
         trust: load a .pt2 file, which may run code that is in it.
         report: is told how far it is.
 
@@ -176,11 +182,14 @@ def choose(
         FloatModelError: the model can't be read or run, is quantized already, or a tensor has NaN.
         CalibrationError: samples can't be read, or don't fit the model.
         SamplesError: labels can't be read, or don't fit the samples or the model.
-        QuantizeSpecError: what is chosen can't be used, or no layer is there to choose a form of.
+        QuantizeSpecError: what is chosen can't be used, no layer has a form to choose, or the board has no times.
         SpecError, BenchSpecError: a number is out of its range.
         ModelError: the network in which all layers are as usual can't be compiled.
         ChoiceError: no network that was tried is within the limit.
         ExportError: the file can't be written.
+        InventoryError: the inventory can't be read, or has no such board.
+        DeviceStartError, ProvisionError: the board can't be reached, or its agent can't be made.
+        UnknownTargetError, NoLinkerError: nothing can be compiled for it.
     """
     require_tuning()
     timing = Timing(runs, run_s)
@@ -208,10 +217,14 @@ def choose(
     tests = samples if test is None else samples_of(test, test_count, normalization, is_test=True)
     known = None if labels is None else labels_of(labels, count if test is None else test_count)
     judge = judge_of(read, tests, known)
-    with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
-        found = chosen_by(
-            MixedModel(read, samples, options, report), tests, judge, place, Limits(max_drop, time_s, timing), report
-        )
+    timed_on = None if device is None else inventory_of(inventory).board(device)
+    if timed_on is not None:
+        require_times(timed_on)
+    best_log = None if log is None else Path(log)
+    with open_place(Path(results), target, threads, best_log) as place:
+        board = None if timed_on is None else board_place(timed_on, Path(results), best_log, place.folder)
+        model_of_forms = MixedModel(read, samples, options, report)
+        found = chosen_by(model_of_forms, tests, judge, place, Limits(max_drop, time_s, timing), report, board)
     if output is not None:
         write_bytes_atomic(Path(output), found.proto.SerializeToString(deterministic=True))
     return ChoiceResult(found, None if output is None else Path(output), max_drop)

@@ -29,6 +29,7 @@ from int8tune.tuner.choice.front import FormCost, Predicted, forms_by_layer, not
 from int8tune.tuner.choice.networks import Network, NetworkBuilder, network_or_why
 from int8tune.tuner.choice.tries import Tries
 from int8tune.tuner.errors import BenchError, ChoiceError
+from int8tune.tuner.models.on_board import BoardPlace
 from int8tune.tuner.schemes.judged import Judge
 from int8tune.tuner.schemes.place import Place
 from int8tune.tuner.schemes.timing import TIMING
@@ -108,11 +109,20 @@ class _Tried:
     point: Point
 
 
-def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits: Limits, report: Report) -> Choice:
+def choose(
+    model: MixedModel,
+    tests: Samples,
+    judge: Judge,
+    place: Place,
+    limits: Limits,
+    report: Report,
+    board: BoardPlace | None = None,
+) -> Choice:
     """Find the front of a model's networks, and the fastest of them within the limit.
 
     Args:
         judge: of the same tests.
+        board: whose times count; None: those of the place.
 
     Raises:
         ModelError: the network in which all layers are as usual can't be compiled.
@@ -120,13 +130,14 @@ def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits
         CalibrationError: the tests don't fit the model.
         BenchError: the usual network can't be run.
         ChoiceError: no network that was tried is within the limit.
+        DeviceStartError: the board can't be reached any more.
     """
     started_s = time.monotonic()
 
     def is_over(share: float = 1.0) -> bool:
         return time.monotonic() - started_s > share * limits.budget_s
 
-    builder = NetworkBuilder(model, tests, place, report)
+    builder = NetworkBuilder(model, tests, place, report, board)
     report("the network as usual", 0, 1)
     usual = builder.network({})
     tried = [_Tried(usual, _point(usual, builder.outputs(usual), judge))]

@@ -7,6 +7,7 @@ conversions around the layer count, and what it leaves in the caches. Layers tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from int8tune.quantize.forms import Form
@@ -21,6 +22,9 @@ from int8tune.tuner.models.arrays import write_arrays
 from int8tune.tuner.models.race import WORKER
 from int8tune.tuner.models.runtimes import OWN
 from int8tune.tuner.schemes.library import first_sample
+
+Timer = Callable[[Sequence[Network]], list[tuple[float, ...] | str]]
+"""Gives seconds of a run of each network, timed in turn; or why there are none."""
 
 AT_ONCE = 6
 # The order in which forms are worth their measurement: those that bring accuracy first.
@@ -68,8 +72,7 @@ def form_times(
     found = FormTimes()
     todo = list(_in_order(builder, layers, importance))
     found.wanted = len(todo)
-    with Contestants(WORKER) as contestants:
-        seats = _Seats(builder, timing, [contestants.add(builder.place.cores, OWN.name) for _ in range(1 + AT_ONCE)])
+    with _timer(builder, timing) as times_of:
         while todo and not is_over():
             batch, todo = todo[:AT_ONCE], todo[AT_ONCE:]
             made: list[tuple[tuple[str, Form], Network]] = []
@@ -83,7 +86,7 @@ def form_times(
                 else:
                     made.append(((layer.likeness, form), network))
             if made:
-                _add(found, [key for key, _ in made], seats.times_s([usual, *(network for _, network in made)]))
+                _add(found, [key for key, _ in made], times_of([usual, *(network for _, network in made)]))
     return found
 
 
@@ -96,6 +99,18 @@ def _in_order(
     for form in _ORDER:
         if form is Form.FLOAT or (form in builder.model.quantized_forms and form is not builder.model.usual_form):
             yield from ((layer, form) for layer in ranked)
+
+
+@contextmanager
+def _timer(builder: NetworkBuilder, timing: Timing) -> Iterator[Timer]:
+    """Times networks where their times count."""
+    board = builder.board
+    if board is not None:
+        yield lambda networks: builder.turns_on(board, networks, timing)
+        return
+    with Contestants(WORKER) as contestants:
+        seats = [contestants.add(builder.place.cores, OWN.name) for _ in range(1 + AT_ONCE)]
+        yield _Seats(builder, timing, seats).times_s
 
 
 class _Seats:

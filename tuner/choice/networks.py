@@ -16,7 +16,8 @@ from int8tune.quantize.samples.base import Samples
 from int8tune.rpc.request import Timing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.tuner.errors import BenchError
-from int8tune.tuner.models.race import Result
+from int8tune.tuner.models.on_board import BoardPlace
+from int8tune.tuner.models.race import Entry, Result
 from int8tune.tuner.schemes.library import Library, compiled_library, first_sample, outputs_of
 from int8tune.tuner.schemes.place import Place
 from int8tune.tuner.schemes.timing import time_in_turn
@@ -45,12 +46,14 @@ class NetworkBuilder:
 
     Attributes:
         tests: samples that networks are run on; the first of them is what they are timed with.
+        board: whose times count; None: those of the place.
     """
 
     model: MixedModel
     tests: Samples
     place: Place
     report: Report
+    board: BoardPlace | None = None
     _made: int = 0
 
     def network(self, forms: Mapping[str, Form], is_refined: bool = True) -> Network:
@@ -81,9 +84,27 @@ class NetworkBuilder:
         Raises:
             BenchError: the first one failed.
         """
+        if self.board is not None:
+            entries = [network.library.entry for network in networks]
+            turns = self.turns_on(self.board, networks, timing)
+            return [_result(*each) for each in zip(entries, turns, strict=True)], ""
         sample = first_sample(networks[0].library.graph, self.tests)
         found = time_in_turn(self.place, [each.library.entry for each in networks], sample, timing)
         return found.results, found.disturbance
+
+    def turns_on(self, board: BoardPlace, networks: Sequence[Network], timing: Timing) -> list[tuple[float, ...] | str]:
+        """Seconds of a run of each network on a board, timed in turn; or why there are none.
+
+        Raises:
+            DeviceStartError: the board can't be reached any more.
+        """
+        graphs = {f"network {number}": network.library.graph for number, network in enumerate(networks, 1)}
+        found = board.run(graphs, first_sample(networks[0].library.graph, self.tests), timing, self.report)
+        return [found.times_s.get(name) or found.failures[name] for name in graphs]
+
+
+def _result(entry: Entry, turns: tuple[float, ...] | str) -> Result:
+    return Result(entry, "", failure=turns) if isinstance(turns, str) else Result(entry, "", turns)
 
 
 def network_or_why(builder: NetworkBuilder, forms: Mapping[str, Form], is_refined: bool = True) -> Network | str:

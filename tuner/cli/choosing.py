@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.calibration import number
 from int8tune.tuner.cli.options import Format, duration_s
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
@@ -27,6 +28,15 @@ DropOption = Annotated[
 ]
 ChoiceResultsOption = Annotated[
     Path | None, typer.Option("--results", metavar="DIR", help="Records with schedules for the choice.")
+]
+ChoiceDeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device", metavar="NAME", autocompletion=completing.boards, help="Choose by the times of this board."
+    ),
+]
+ChoiceInventoryOption = Annotated[
+    Path | None, typer.Option("--inventory", metavar="FILE", help="Boards; farm.toml if left out.")
 ]
 ChoiceTimeOption = Annotated[
     float | None,

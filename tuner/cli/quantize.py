@@ -19,6 +19,8 @@ from int8tune.tuner.cli.calibration import (
     numbers,
 )
 from int8tune.tuner.cli.choosing import (
+    ChoiceDeviceOption,
+    ChoiceInventoryOption,
     ChoiceResultsOption,
     ChoiceTimeOption,
     ChooseOption,
@@ -81,6 +83,8 @@ def quantize(
     labels: LabelsOption = None,
     time_s: ChoiceTimeOption = None,
     results: ChoiceResultsOption = None,
+    device: ChoiceDeviceOption = None,
+    inventory: ChoiceInventoryOption = None,
     count: CountOption = None,
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
@@ -116,6 +120,7 @@ def quantize(
         "std": numbers(std),
     }
     of_choice = {"max_drop": max_drop, "test": test, "labels": labels, "time_s": time_s, "results": results}
+    of_choice |= {"device": device, "inventory": inventory}
     require_choice(choose, of_choice)
     if choose:
         choose_and_show(model, data, ranges, form, **options, **of_choice)

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from int8tune.compiler.errors import CompilerError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.program import Array
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.toolchain.linker import find_linker
+from int8tune.quantize.errors import QuantizeSpecError
 from int8tune.results.record import Outcome
 from int8tune.rpc.inventory.boards import Board, TimingKind
 from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
@@ -79,9 +81,9 @@ class BoardPlace:
         Raises:
             DeviceStartError: the board can't be reached any more.
         """
-        programs, failures = self._programs(models, inputs, report)
         times_s: dict[str, tuple[float, ...]] = {}
-        with _started(self.board) as (transport, _):
+        with TemporaryDirectory(dir=self.folder) as folder, _started(self.board) as (transport, _):
+            programs, failures = self._programs(models, inputs, Path(folder), report)
             for at, (label, program) in enumerate(list(programs.items())):
                 report(f"{self.board.name}: comparing outputs", at, len(programs))
                 reply = transport.run(Request((program,), _VERIFY, _VERIFY_LIMIT_S))
@@ -105,12 +107,12 @@ class BoardPlace:
         return self.board.timing is TimingKind.MEASURED
 
     def _programs(
-        self, models: Mapping[str, Graph], inputs: Sequence[Array], report: Report
+        self, models: Mapping[str, Graph], inputs: Sequence[Array], files: Path, report: Report
     ) -> tuple[dict[str, Program], dict[str, str]]:
         schedules = schedules_for(self.target, self.results, self.log)
         programs, failures = dict[str, Program](), dict[str, str]()
         for at, (label, graph) in enumerate(models.items()):
-            folder = self.folder / f"{self.board.name}-{at}"
+            folder = files / str(at)
             folder.mkdir()
             try:
                 programs[label] = kernel_apart(
@@ -119,6 +121,12 @@ class BoardPlace:
             except (CompilerError, WorkloadError) as error:
                 failures[label] = " ".join(str(error).split())
         return programs, failures
+
+
+def require_times(board: Board) -> None:
+    """Raises: QuantizeSpecError: its times are no measurements."""
+    if board.timing is not TimingKind.MEASURED:
+        raise QuantizeSpecError(f'board `{board.name}` has timing = "{board.timing.value}": its times decide nothing')
 
 
 def board_place(board: Board, results: Path, log: Path | None, folder: Path) -> BoardPlace:

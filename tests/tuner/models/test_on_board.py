@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
 
 import int8tune as it
 from int8tune.quantize.float_model import read_float_model
+from int8tune.quantize.forms import Form
 from int8tune.quantize.options import Options
 from int8tune.quantize.samples.given import samples_of
 from int8tune.results.schemes import BoardTable
@@ -133,6 +134,34 @@ def test_a_cortex_a53_computes_the_same(path: Path, sshd: Sshd, tmp_path: Path) 
     assert table.target.startswith("arm-neon")
     assert not table.is_measured
     assert [(row.scheme, row.time, row.failure) for row in table.rows] == [("max", None, ""), ("mse", None, "")]
+
+
+def test_forms_of_layers_are_chosen_by_the_times_of_a_board(path: Path, farm: Path, tmp_path: Path) -> None:
+    """In float a layer's last bits are the CPU's own, so that no such network is timed there."""
+    found = it.choose(
+        path,
+        pictures(20),
+        tmp_path / "chosen.onnx",
+        max_drop=100,
+        device="near",
+        inventory=farm,
+        time_s=20,
+        results=tmp_path,
+        **QUICK,
+    )
+    assert found.choice.timed > 0
+    assert all(point.time.estimate_s > 0 for point in found.choice.points)
+    assert not any(Form.FLOAT in point.forms.values() for point in found.choice.points)
+    assert it.accuracy(tmp_path / "chosen.onnx", results=tmp_path).is_exact
+
+
+def test_a_board_without_times_chooses_nothing(path: Path, tmp_path: Path) -> None:
+    farm = tmp_path / "farm.toml"
+    farm.write_text('[[boards]]\nname = "slow"\ntransport = "local"\ntiming = "none"\n')
+    where = ("--device", "slow", "--inventory", farm, "-o", tmp_path / "chosen.onnx")
+    ended = in_process("quantize", path, "--choose", "--data", saved_samples(tmp_path), *where)
+    assert ended.errors == ['error: board `slow` has timing = "none": its times decide nothing']
+    assert not (tmp_path / "chosen.onnx").exists()
 
 
 def test_times_that_mean_nothing_are_not_taken(path: Path, tmp_path: Path) -> None:
