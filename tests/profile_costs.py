@@ -7,6 +7,7 @@ stand beside those of a process that runs the model on one core on the same samp
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.samples.given import samples_of
 from int8tune.quantize.session import run_session, start_session
+from tests.support.places import PYTHON_PATH
 
 FEW, MANY = 200, 2000
 LIMIT_S = 600
@@ -51,7 +53,8 @@ def main() -> None:
 def _costs(part: str, model: Path, samples: Path) -> tuple[float, float, float]:
     """Megabytes that a process took at most; without its start, its seconds and those of all cores together."""
     command = [sys.executable, "-P", "-m", "tests.profile_costs", str(model), str(samples), "--part", part]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True, env=environment)
     memory, time_s, core_s = map(float, done.stdout.split())
     return memory, time_s, core_s
 
