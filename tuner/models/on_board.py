@@ -28,7 +28,7 @@ from int8tune.tuner.models.schedules import schedules_for
 _VERIFY = Timing(repeats=1, min_repeat_s=0.0)
 # A run of a large network takes an emulated board a minute.
 _VERIFY_LIMIT_S, _TIMING_LIMIT_S = 300.0, 60.0
-# So much longer than the repeats say may timing take: each is as many whole runs as fill it.
+# So much longer than turns should take may timing take, beside its limit.
 _SLOWER = 5.0
 
 
@@ -81,25 +81,39 @@ class BoardPlace:
         Raises:
             DeviceStartError: the board can't be reached any more.
         """
-        times_s: dict[str, tuple[float, ...]] = {}
-        with TemporaryDirectory(dir=self.folder) as folder, _started(self.board) as (transport, _):
+        with TemporaryDirectory(dir=self.folder) as folder:
             programs, failures = self._programs(models, inputs, Path(folder), report)
-            for at, (label, program) in enumerate(list(programs.items())):
-                report(f"{self.board.name}: comparing outputs", at, len(programs))
-                reply = transport.run(Request((program,), _VERIFY, _VERIFY_LIMIT_S))
-                if reply.outcome is not Outcome.OK:
-                    failures[label] = _failure(reply)
-                    del programs[label]
-            if programs and self.is_measured:
-                report(f"{self.board.name}: timing", 0, 1)
-                turns_s = timing.repeats * timing.min_repeat_s * len(programs)
-                reply = transport.run(Request(tuple(programs.values()), timing, _TIMING_LIMIT_S + _SLOWER * turns_s))
-                if reply.outcome is Outcome.OK:
-                    times_s = dict(zip(programs, reply.times_s, strict=True))
-                else:
-                    failures |= dict.fromkeys(programs, _failure(reply))
+            with _started(self.board) as (transport, _):
+                times_s = self._measured(transport, programs, failures, timing, report)
         about = (self.board.name, self.found.cpu, self.target.name, self.target.threads, self.is_measured)
         return OnBoard(*about, tuple(models), times_s, failures)
+
+    def _measured(
+        self,
+        transport: Transport,
+        programs: dict[str, Program],
+        failures: dict[str, str],
+        timing: Timing,
+        report: Report,
+    ) -> dict[str, tuple[float, ...]]:
+        """Times of the programs that are right; the others get a failure."""
+        turns_s, right = 0.0, dict[str, Program]()
+        for at, (label, program) in enumerate(programs.items()):
+            report(f"{self.board.name}: comparing outputs", at, len(programs))
+            reply = transport.run(Request((program,), _VERIFY, _VERIFY_LIMIT_S))
+            if reply.outcome is Outcome.OK:
+                right[label] = program
+                turns_s += timing.repeats * (timing.min_repeat_s + reply.times_s[0][0])
+            else:
+                failures[label] = _failure(reply)
+        if not right or not self.is_measured:
+            return {}
+        report(f"{self.board.name}: timing", 0, 1)
+        reply = transport.run(Request(tuple(right.values()), timing, _TIMING_LIMIT_S + _SLOWER * turns_s))
+        if reply.outcome is Outcome.OK:
+            return dict(zip(right, reply.times_s, strict=True))
+        failures |= dict.fromkeys(right, _failure(reply))
+        return {}
 
     @property
     def is_measured(self) -> bool:
