@@ -153,8 +153,8 @@ class SchemeSummary:
     floats: tuple[FloatRow, ...]
     rows: tuple[SchemeRow, ...]
     disturbance: str = ""
-    boards: tuple[BoardTable, ...] = ()
     details: Details = Details()
+    boards: tuple[BoardTable, ...] = ()
 
     @property
     def has_labels(self) -> bool:

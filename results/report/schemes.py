@@ -95,7 +95,7 @@ def board_title(board: BoardTable) -> str:
     timed = next((row.scheme for row in board.rows if row.time is not None), "")
     what = f"speedups are over {timed}" if timed else "nothing was timed"
     times = what if board.is_measured else "its times are no measurements"
-    return f"on {board.board}: {board.cpu} ({board.target}), {threads}; outputs are exact there, {times}"
+    return f"on {board.board}: {board.cpu} ({board.target}), {threads}; outputs compared bit for bit there; {times}"
 
 
 def board_cells(row: BoardRow) -> Cells:

@@ -6,8 +6,18 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
+from int8tune.results.report.schemes import render_schemes, render_schemes_markdown, schemes_as_dict
 from int8tune.results.report.schemes_page import render_schemes_page
-from int8tune.results.schemes import Answers, Details, FloatRow, SchemeRow, SchemeSummary, TensorHistogram
+from int8tune.results.schemes import (
+    Answers,
+    BoardRow,
+    BoardTable,
+    Details,
+    FloatRow,
+    SchemeRow,
+    SchemeSummary,
+    TensorHistogram,
+)
 from int8tune.results.shares import PairedTest, Share
 from int8tune.results.stats import MedianTime, Speedup
 from tests.support.program.pages import Page
@@ -66,11 +76,48 @@ def test_a_page_without_times_and_details_says_so() -> None:
     assert "No scheme has a time." in Page(render_schemes_page(found)).words
 
 
+BOARDS = (
+    BoardTable(
+        "pi-1",
+        "Cortex-A72",
+        "arm-neon",
+        4,
+        True,
+        (
+            BoardRow("scheme 0", MedianTime(0.02, 0.019, 0.021), Speedup(1.0, 1.0, 1.0)),
+            BoardRow("scheme 1", MedianTime(0.04, 0.039, 0.041), Speedup(0.5, 0.49, 0.51)),
+            BoardRow("broken", None, None, "wrong_answer: case 0: 1 of 64 values differ"),
+        ),
+    ),
+    BoardTable("a53", "Cortex-A53", "arm-neon", 1, False, (BoardRow("scheme 0", None, None),)),
+)
+
+
+def test_boards_have_tables_of_their_own() -> None:
+    found = replace(schemes(2), boards=BOARDS)
+    titles = (
+        "on pi-1: Cortex-A72 (arm-neon), 4 threads; outputs compared bit for bit there; speedups are over scheme 0",
+        "on a53: Cortex-A53 (arm-neon), 1 thread; outputs compared bit for bit there; its times are no measurements",
+    )
+    page, lines = Page(render_schemes_page(found)), render_schemes(found).splitlines()
+    for title in titles:
+        assert title in page.words
+        assert title in lines
+    assert "broken : wrong_answer: case 0: 1 of 64 values differ" in page.words
+    assert lines[-3:] == ["", "ms [95 %]  speedup [95 %]  scheme", "    exact               -  scheme 0"]
+    assert "40.000 [39.000, 41.000]  0.50 [0.49, 0.51]  scheme 1" in lines
+    assert "                      -                  -  broken" in lines
+    assert r"| 40.000 \[39.000, 41.000\] | 0.50 \[0.49, 0.51\] | scheme 1 |" in render_schemes_markdown(found)
+    pi, a53 = schemes_as_dict(found)["boards"]
+    assert (pi["rows"][1]["time"]["estimate_s"], a53["is_measured"]) == (0.04, False)
+
+
 def test_names_can_not_become_markup() -> None:
     attack = '</script><script>alert(1)</script>"><img src=x>'
     found = schemes(model=attack)
     histogram = replace(found.details.histograms[0], name=attack, producer=attack, kept={attack: (0.0, 1.0)})
     details = Details((histogram,), (attack,), {attack: (1.0,)}, 1)
-    html = render_schemes_page(replace(found, details=details, disturbance=attack))
+    board = BoardTable(attack, attack, attack, 1, True, (BoardRow(attack, None, None, attack),))
+    html = render_schemes_page(replace(found, details=details, disturbance=attack, boards=(board,)))
     assert "<script>alert" not in html
     assert "<img" not in html
