@@ -94,6 +94,7 @@ def test_products_of_computed_matrices(types: Any, first: Point, second: Point, 
         require_exact(file, f"y{at}", feeds_of(shapes, types), tmp_path)
 
 
+@pytest.mark.thorough
 def test_names_of_the_file_are_not_those_of_the_correction(tmp_path: Path) -> None:
     """And axes of a ReduceSum are attributes before ONNX's operators of version 13."""
     for made in ("sums", "data", "point"):

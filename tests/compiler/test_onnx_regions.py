@@ -55,6 +55,7 @@ def test_coordinates_that_are_said_are_those_by_default_or_others() -> None:
     assert operators(coordinate_transformation_mode="output_half_pixel") != operators()
 
 
+@pytest.mark.thorough
 def test_regions_of_no_image_read_the_next_one(tmp_path: Path) -> None:
     """ONNX Runtime reads whatever is in memory. What is no number, or far, is somewhere in the image, or nothing."""
     w = GivenWriter(IMAGES)

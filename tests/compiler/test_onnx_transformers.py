@@ -189,7 +189,7 @@ EMBEDDED = [(True, np.uint8), (False, np.int8), (True, np.int8), (False, np.uint
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("build", [*one_in(3, BUILDS), *(pytest.param(each, marks=THOROUGH) for each in VARIANTS)])
+@pytest.mark.parametrize("build", [*one_in(4, BUILDS), *(pytest.param(each, marks=THOROUGH) for each in VARIANTS)])
 @pytest.mark.matrix
 def test_fused_nodes_are_onnx_runtimes(
     build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path

@@ -155,6 +155,7 @@ def transposed(w: IslandWriter, name: str, data: int) -> int:
     return w.apply("TRANSPOSE_CONV", inputs, made, "TransposeConv", version=4, **fields)
 
 
+@pytest.mark.thorough
 def test_hybrid_transposed_convolutions_are_litert_s(tmp_path: Path) -> None:
     w = IslandWriter()
     data = numbers(w)

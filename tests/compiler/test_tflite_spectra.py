@@ -64,7 +64,7 @@ def test_spectra_in_another_shape_are_litert_s(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("length", "taken"),
-    chosen([(64, 64), (64, 50), (32, 45), (2, 3), (512, 400)], lambda form: form in ((64, 50), (2, 3))),
+    chosen([(64, 64), (64, 50), (32, 45), (2, 3), (512, 400)], lambda form: form == (64, 50)),
 )
 def test_spectra_are_litert_s(length: int, taken: int, tmp_path: Path) -> None:
     feed = np.random.default_rng(length).integers(0, 256, (5, 1, taken)).astype(np.uint8)

@@ -106,6 +106,7 @@ def test_what_is_right_is_timed_and_what_is_not_is_named(kernels: Kernels, pytho
     assert bundle.path.with_suffix(".results").read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_a_session_killed_from_outside_is_measured_again(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     """Once: what is killed each time is recorded so. The first session, the canary's, is left alone."""
     bundle = pack(tmp_path / "b.pyz", kernels, {"killed": ["hangs"], "good": ["good"]})

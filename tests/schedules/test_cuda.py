@@ -315,7 +315,7 @@ def test_blocks_of_a_cluster_add_their_sums(name: str, key: str, splits: int) ->
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("fault", CLUSTER_FAULTS)
+@pytest.mark.parametrize("fault", one_in(2, CLUSTER_FAULTS))
 def test_blocks_that_do_not_wait_for_their_cluster_are_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host_target(GPU)
     emulated_gpus.compile_with_fault(monkeypatch, *CLUSTER_FAULTS[fault], count=1)
@@ -488,11 +488,14 @@ class TestMachineCode:
 
     @pytest.mark.parametrize(
         ("roles", "tile", "copies"),
-        [
-            ("cooperative", {"block_rows": 128, "block_channels": 128, "thread_rows": 2, "thread_channels": 32}, 8),
-            ("pingpong", {"block_rows": 128, "block_channels": 128, "thread_rows": 4, "thread_channels": 32}, 8),
-            ("cooperative", {"block_rows": 192, "block_channels": 64, "thread_rows": 2, "thread_channels": 16}, 12),
-        ],
+        one_in(
+            2,
+            [
+                ("cooperative", {"block_rows": 128, "block_channels": 128, "thread_rows": 2, "thread_channels": 32}, 8),
+                ("cooperative", {"block_rows": 192, "block_channels": 64, "thread_rows": 2, "thread_channels": 16}, 12),
+                ("pingpong", {"block_rows": 128, "block_channels": 128, "thread_rows": 4, "thread_channels": 32}, 8),
+            ],
+        ),
     )
     def test_roles_have_instructions_of_their_own(
         self, roles: str, tile: Mapping[str, Value], copies: int, tmp_path: Path
