@@ -36,8 +36,7 @@ def render_schemes(summary: SchemeSummary) -> str:
     lines += [f"{row.runtime}: {row.failure}" for row in summary.floats if row.failure]
     lines += [f"times are doubtful: {summary.disturbance}"] if summary.disturbance else []
     for board in summary.boards:
-        lines += ["", board_title(board), "", *_aligned([BOARD_HEAD, *map(board_cells, board.rows)])]
-        lines += [f"{row.scheme}: {row.failure}" for row in board.rows if row.failure]
+        lines += ["", *board_lines(board)]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -96,6 +95,13 @@ def board_title(board: BoardTable) -> str:
     what = f"speedups are over {timed}" if timed else "nothing was timed"
     times = what if board.is_measured else "its times are no measurements"
     return f"on {board.board}: {board.cpu} ({board.target}), {threads}; outputs compared bit for bit there; {times}"
+
+
+def board_lines(board: BoardTable, of: str = BOARD_HEAD[-1]) -> list[str]:
+    """A board's table for terminals; `of` is what has a row each."""
+    head = (*BOARD_HEAD[:-1], of)
+    lines = [board_title(board), "", *_aligned([head, *map(board_cells, board.rows)])]
+    return lines + [f"{row.scheme}: {row.failure}" for row in board.rows if row.failure]
 
 
 def board_cells(row: BoardRow) -> Cells:

@@ -20,6 +20,7 @@ from int8tune.rpc.local.tile_registers import deny_tile_registers
 from int8tune.rpc.request import Timing
 from int8tune.schedules.registry import template_named
 from int8tune.schedules.workload import Workload
+from int8tune.tuner.api.bench_boards import BoardBenches, bench_on_board, runs_models
 from int8tune.tuner.api.bench_rows import layer_bench_rows, model_bench_rows
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
@@ -134,7 +135,7 @@ def bench(
     inventory: str | Path = DEFAULT_INVENTORY,
     listener: Callable[[BenchResult], None] | None = None,
     stop: Callable[[], bool] | None = None,
-) -> LayerBench | ModelBenches:
+) -> LayerBench | ModelBenches | BoardBenches:
     """Compare models or layers with other libraries, each in a process of its own, in turn on the same cores.
 
     Models are compared whole; with `layers`, and of all else, layers are, and the results are added to the records.
@@ -157,7 +158,8 @@ def bench(
         shape: the shapes of their inputs, by name, where the files leave extents open.
         until: values at which a model ends, in place of its own outputs.
         template: run this template's fastest trial or default, not the best one.
-        device: a GPU of this machine, by its name in the inventory.
+        device: a board of the inventory: a GPU of this machine, for layers; any other for whole models, which are
+            compared with the reference there and timed with recorded schedules and defaults.
         inventory: the file with the boards.
         listener: is told of each layer.
         stop: asked between layers whether to end.
@@ -170,7 +172,7 @@ def bench(
         StoreError: the records can't be read or written.
     """
     if device is not None and (threads != 1 or without_amx or unquantized):
-        raise BenchSpecError("threads, without_amx and unquantized are for CPUs, device for a GPU")
+        raise BenchSpecError("threads, without_amx and unquantized are for this machine's CPU: leave device out")
     asked = [str(name) for name in ([names] if isinstance(names, str | Path) else names)]
     libraries = against.split(",") if isinstance(against, str) else against
     timing, folder, given = Timing(runs, run_s), Path(results), given_of(bind, shape, until)
@@ -187,7 +189,10 @@ def bench(
             )
         )
     if device is not None:
-        board = gpu_of(Path(inventory), device)
+        board = read_inventory(Path(inventory)).board(device)
+        if runs_models(board) and is_of_models(asked, only=only, layers=layers):
+            return BoardBenches(tuple(bench_on_board(list(map(Path, asked)), board, folder, libraries, timing, given)))
+        require_gpu(board)
         spec = gpu_spec(asked, only, batch, libraries, timing, target, board, template, notes.append, given)
     else:
         spec = cpu_spec(asked, only, batch, libraries, threads, timing, target, template, notes.append, given)

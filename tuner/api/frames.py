@@ -20,6 +20,12 @@ def frame_of(rows: Sequence[Row], columns: Sequence[str] = ()) -> pandas.DataFra
     return pandas.DataFrame({name: pandas.Series(column, dtype=_dtype(column)) for name, column in values.items()})
 
 
+def interval_columns(name: str, value: object, *parts: str) -> Row:
+    """A value with the ends of its interval, as three columns; `parts` are their attributes."""
+    names = (name, f"{name}_low", f"{name}_high")
+    return {each: None if value is None else getattr(value, part) for each, part in zip(names, parts, strict=True)}
+
+
 def _dtype(values: Sequence[object]) -> str:
     """The type of a column, which must not turn the whole numbers of a column with gaps into others."""
     kinds = {type(value) for value in values if value is not None}

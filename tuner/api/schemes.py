@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.float_model import read_float_model
@@ -21,7 +21,7 @@ from int8tune.rpc.request import Timing
 from int8tune.tuner.api.boards import inventory_of
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
-from int8tune.tuner.api.frames import frame_of, listed
+from int8tune.tuner.api.frames import frame_of, interval_columns, listed
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.models.on_board import board_place
@@ -195,7 +195,7 @@ def scheme_rows(summary: SchemeSummary) -> list[Row]:
         top1, top5 = row.answers.top1, row.answers.top5
         found: Row = {"scheme": row.scheme, "runs_in": row.runs_in}
         for name, share in (("top1", top1), ("top5", top5), ("agreement", row.agreement)):
-            found |= _interval(name, share, "estimate", "low", "high")
+            found |= interval_columns(name, share, "estimate", "low", "high")
         found |= {
             "float_top1": summary.answers.top1.estimate if summary.answers.top1 else None,
             "p_value": row.paired.p_value if row.paired else None,
@@ -206,21 +206,15 @@ def scheme_rows(summary: SchemeSummary) -> list[Row]:
             "file_bytes": row.file_bytes,
             "library_bytes": row.library_bytes,
         }
-        found |= _interval("time_s", row.time, "estimate_s", "low_s", "high_s")
+        found |= interval_columns("time_s", row.time, "estimate_s", "low_s", "high_s")
         found |= {"float_runtime": fastest.runtime if fastest else None}
-        found |= _interval("float_time_s", fastest.time if fastest else None, "estimate_s", "low_s", "high_s")
-        found |= _interval("speedup", row.speedup, "estimate", "low", "high")
+        found |= interval_columns("float_time_s", fastest.time if fastest else None, "estimate_s", "low_s", "high_s")
+        found |= interval_columns("speedup", row.speedup, "estimate", "low", "high")
         for board in summary.boards:
             there = next((each.time for each in board.rows if each.scheme == row.scheme), None)
-            found |= _interval(f"{board.board}.time_s", there, "estimate_s", "low_s", "high_s")
+            found |= interval_columns(f"{board.board}.time_s", there, "estimate_s", "low_s", "high_s")
         rows.append(found | {"failure": row.failure})
     return rows
-
-
-def _interval(name: str, value: Any, *parts: str) -> Row:
-    """A value with the ends of its interval, as three columns."""
-    names = (name, f"{name}_low", f"{name}_high")
-    return {each: None if value is None else getattr(value, part) for each, part in zip(names, parts, strict=True)}
 
 
 def _several(given: str | Sequence[str]) -> list[str]:

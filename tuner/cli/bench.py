@@ -78,7 +78,7 @@ DeviceOption = Annotated[
         "--device",
         metavar="BOARD",
         autocompletion=completing.boards,
-        help="A GPU of this machine, in the inventory.",
+        help="A GPU for layers, another board for models.",
     ),
 ]
 TemplateOption = Annotated[
@@ -125,9 +125,12 @@ def bench(
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
     from int8tune.results.atomic import require_folder
+    from int8tune.rpc.inventory.file import read_inventory
     from int8tune.rpc.request import Timing
-    from int8tune.tuner.api.bench import cpu_spec, gpu_of, gpu_spec, is_of_models, require_no_amx
-    from int8tune.tuner.cli.bench_model import show_models
+    from int8tune.tuner.api.bench import cpu_spec, gpu_spec, is_of_models, require_no_amx
+    from int8tune.tuner.api.bench_boards import runs_models
+    from int8tune.tuner.bench.gpu.site import require_gpu
+    from int8tune.tuner.cli.bench_model import show_models, show_on_board
     from int8tune.tuner.models.given import bindings, given_of, shapes_of
 
     if benchmark_json is not None:
@@ -136,8 +139,17 @@ def bench(
     timing, libraries = Timing(runs, run_ms / 1e3), None if against is None else against.split(",")
     if device is not None:
         if threads != 1 or without_amx or unquantized:
-            raise typer.BadParameter("--threads, --without-amx and --float are for CPUs, --device for a GPU")
-        board = gpu_of(inventory, device)
+            raise typer.BadParameter(
+                "--threads, --without-amx and --float are for this machine's CPU, without --device"
+            )
+        board = read_inventory(inventory).board(device)
+        if runs_models(board) and is_of_models(names or [], only=only, layers=layers_only):
+            if benchmark_json is not None:
+                raise typer.BadParameter("--benchmark-json is for this machine: boards have --format json")
+            models = [Path(name) for name in names or []]
+            show_on_board(models, board, results, libraries, timing, given, form)
+            return 0
+        require_gpu(board)
         spec = gpu_spec(names or [], only, batch, libraries, timing, target, board, template, _note, given)
         return _bench(spec, results, form, benchmark_json)
     if without_amx:

@@ -11,6 +11,7 @@ from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
     from int8tune.compiler.given import Given
+    from int8tune.rpc.inventory.boards import Board
     from int8tune.rpc.request import Timing
     from int8tune.tuner.api.bench import ModelBenches
     from int8tune.tuner.models.bench import ModelBench
@@ -39,6 +40,30 @@ def show_models(
     if form is Format.JSON:
         emit_json(list(map(_as_dict, found)))
     return ModelBenches(tuple(found))
+
+
+def show_on_board(
+    models: list[Path],
+    board: Board,
+    results: Path,
+    against: list[str] | None,
+    timing: Timing,
+    given: Given,
+    form: Format,
+) -> None:
+    """Run whole models on a board, one after the other."""
+    from int8tune.results.report.schemes import board_lines
+    from int8tune.tuner.api.bench_boards import bench_on_board
+    from int8tune.tuner.cli.waiting import waiting
+
+    found = []
+    with waiting("bench") as report:
+        for bench in bench_on_board(models, board, results, against, timing, given, report):
+            found.append(bench)
+            if form is Format.TABLE:
+                emit("\n".join([bench.model, *board_lines(bench.table, "schedules")]))
+    if form is Format.JSON:
+        emit_json([asdict(bench) for bench in found])
 
 
 def _show(bench: ModelBench) -> None:

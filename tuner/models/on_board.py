@@ -12,9 +12,12 @@ from int8tune.compiler.errors import CompilerError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.program import Array
 from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.schedule_choice import Chooser, Schedules
 from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.quantize.errors import QuantizeSpecError
 from int8tune.results.record import Outcome
+from int8tune.results.schemes import BoardRow, BoardTable
+from int8tune.results.stats import median_time, ratio_interval
 from int8tune.rpc.inventory.boards import Board, TimingKind
 from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport
@@ -68,8 +71,18 @@ class BoardPlace:
     log: Path | None
     folder: Path
 
+    @property
+    def schedules(self) -> Schedules:
+        """Those of the best log or of the records, and defaults."""
+        return schedules_for(self.target, self.results, self.log)
+
     def run(
-        self, models: Mapping[str, Graph], inputs: Sequence[Array], timing: Timing, report: Report = ignore
+        self,
+        models: Mapping[str, Graph],
+        inputs: Sequence[Array],
+        timing: Timing,
+        report: Report = ignore,
+        choosers: Mapping[str, Chooser] | None = None,
     ) -> OnBoard:
         """Compile models for the board, and run them there on one sample.
 
@@ -77,12 +90,13 @@ class BoardPlace:
 
         Args:
             inputs: an array for each input, which all models have alike.
+            choosers: who chooses the schedules of a model; `schedules` where it names none.
 
         Raises:
             DeviceStartError: the board can't be reached any more.
         """
         with TemporaryDirectory(dir=self.folder) as folder:
-            programs, failures = self._programs(models, inputs, Path(folder), report)
+            programs, failures = self._programs(models, inputs, choosers or {}, Path(folder), report)
             with _started(self.board) as (transport, _):
                 times_s = self._measured(transport, programs, failures, timing, report)
         about = (self.board.name, self.found.cpu, self.target.name, self.target.threads, self.is_measured)
@@ -121,20 +135,43 @@ class BoardPlace:
         return self.board.timing is TimingKind.MEASURED
 
     def _programs(
-        self, models: Mapping[str, Graph], inputs: Sequence[Array], files: Path, report: Report
+        self,
+        models: Mapping[str, Graph],
+        inputs: Sequence[Array],
+        choosers: Mapping[str, Chooser],
+        files: Path,
+        report: Report,
     ) -> tuple[dict[str, Program], dict[str, str]]:
-        schedules = schedules_for(self.target, self.results, self.log)
+        schedules = self.schedules
         programs, failures = dict[str, Program](), dict[str, str]()
         for at, (label, graph) in enumerate(models.items()):
             folder = files / str(at)
             folder.mkdir()
             try:
                 programs[label] = kernel_apart(
-                    graph, inputs, self.target, schedules, folder, report=_of(report, self.board, label)
+                    graph,
+                    inputs,
+                    self.target,
+                    choosers.get(label, schedules),
+                    folder,
+                    report=_of(report, self.board, label),
                 )
             except (CompilerError, WorkloadError) as error:
                 failures[label] = " ".join(str(error).split())
         return programs, failures
+
+
+def board_table(found: OnBoard) -> BoardTable:
+    """What a board said of each model, as a table."""
+    first = next(iter(found.times_s.values()), None)
+    rows = []
+    for model in found.models:
+        times_s, failure = found.times_s.get(model), found.failures.get(model, "")
+        if times_s is None or first is None:
+            rows.append(BoardRow(model, None, None, failure))
+        else:
+            rows.append(BoardRow(model, median_time(times_s), ratio_interval(first, times_s)))
+    return BoardTable(found.board, found.cpu, found.target, found.threads, found.is_measured, tuple(rows))
 
 
 def require_times(board: Board) -> None:

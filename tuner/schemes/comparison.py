@@ -16,13 +16,13 @@ from int8tune.quantize.errors import CalibrationError, FloatModelError, Quantize
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Options
 from int8tune.quantize.samples.base import Samples
-from int8tune.results.schemes import BoardRow, BoardTable, Details, FloatRow, SchemeRow, SchemeSummary
-from int8tune.results.stats import median_time, ratio_interval
+from int8tune.results.schemes import Details, FloatRow, SchemeRow, SchemeSummary
+from int8tune.results.stats import ratio_interval
 from int8tune.rpc.local.capabilities import cpu_name
 from int8tune.rpc.request import Timing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.tuner.errors import BenchError
-from int8tune.tuner.models.on_board import BoardPlace, OnBoard
+from int8tune.tuner.models.on_board import BoardPlace, board_table
 from int8tune.tuner.models.race import Entry, Result
 from int8tune.tuner.models.runtimes import OWN as RUNS_COMPILED
 from int8tune.tuner.schemes.details import details_of
@@ -151,19 +151,6 @@ def _tried(
     answers, paired = judge.answers(outputs), judge.paired(outputs)
     row = replace(row, answers=answers, paired=paired, agreement=agreement, sqnr_db=sqnr_db)
     return _Tried(row, entry, made, graph)
-
-
-def board_table(found: OnBoard) -> BoardTable:
-    """What a board said of each scheme."""
-    first = next(iter(found.times_s.values()), None)
-    rows = []
-    for scheme in found.models:
-        times_s, failure = found.times_s.get(scheme), found.failures.get(scheme, "")
-        if times_s is None or first is None:
-            rows.append(BoardRow(scheme, None, None, failure))
-        else:
-            rows.append(BoardRow(scheme, median_time(times_s), ratio_interval(first, times_s)))
-    return BoardTable(found.board, found.cpu, found.target, found.threads, found.is_measured, tuple(rows))
 
 
 def _timed(row: SchemeRow, result: Result, floats: Sequence[Result]) -> SchemeRow:

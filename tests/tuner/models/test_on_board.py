@@ -19,6 +19,7 @@ from int8tune.results.schemes import BoardTable
 from int8tune.rpc.inventory.boards import Board, TimingKind, TransportKind
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Timing
+from int8tune.tuner.api.bench_boards import BoardBenches
 from int8tune.tuner.models.on_board import board_place
 from int8tune.tuner.schemes.comparison import Question, compare
 from int8tune.tuner.schemes.place import open_place
@@ -69,6 +70,43 @@ def test_schemes_are_timed_on_a_board(path: Path, farm: Path, tmp_path: Path) ->
     assert table["near.time_s"][0] == first.time.estimate_s
     assert "on near: " in str(found)
     assert "compared bit for bit there; speedups are over max" in str(found)
+
+
+@pytest.fixture
+def quantized(path: Path, tmp_path: Path) -> Path:
+    it.quantize(path, pictures(20), tmp_path / "small.int8.onnx")
+    return tmp_path / "small.int8.onnx"
+
+
+@pytest.mark.thorough
+def test_a_model_is_timed_with_recorded_schedules_and_defaults(quantized: Path, farm: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    there: dict[str, Any] = {"inventory": farm, "results": results}
+    found = it.bench(quantized, device="near", **there, **QUICK)
+    assert isinstance(found, BoardBenches)
+    (bench,) = found.models
+    assert [row.scheme for row in bench.table.rows] == ["defaults"]
+    it.tune(quantized, devices=["near"], strategy="random", trials=1, **there)
+    found = it.bench(quantized, device="near", **there, **QUICK)
+    table = found.to_pandas()
+    assert list(table["schedules"]) == ["defaults", "recorded bests"]
+    assert (table["time_s"] > 0).all()
+    assert table["speedup_low"][0] == table["speedup_high"][0] == 1.0
+
+
+def test_the_program_shows_a_model_on_a_board(quantized: Path, farm: Path, tmp_path: Path) -> None:
+    where = ("--device", "near", "--inventory", farm, "--results", tmp_path / "results", "--runs", 5, "--run-ms", 1)
+    shown = in_process("bench", quantized, *where)
+    assert (shown.code, shown.errors) == (0, [])
+    name, title, _, head, row = shown.out.splitlines()
+    assert name == "small.int8"
+    assert title.startswith("on near: ")
+    assert head.split() == ["ms", "[95", "%]", "speedup", "[95", "%]", "schedules"]
+    assert row.endswith("  defaults")
+    refused = {("--against", "onnxruntime"): "alone", ("--benchmark-json", tmp_path / "b.json"): "is for this machine"}
+    for options, words in refused.items():
+        (error,) = in_process("bench", quantized, *where, *options).errors
+        assert words in error
 
 
 def test_what_can_not_be_compared_there_says_so(path: Path, farm: Path, tmp_path: Path) -> None:
