@@ -140,7 +140,7 @@ def bench(
     if device is not None:
         if threads != 1 or without_amx or unquantized:
             raise typer.BadParameter(
-                "--threads, --without-amx and --float are for this machine's CPU, without --device"
+                "--threads, --without-amx and --float are for the CPU here: leave --device out"
             )
         board = read_inventory(inventory).board(device)
         if runs_models(board) and is_of_models(names or [], only=only, layers=layers_only):
