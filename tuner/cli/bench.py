@@ -139,9 +139,7 @@ def bench(
     timing, libraries = Timing(runs, run_ms / 1e3), None if against is None else against.split(",")
     if device is not None:
         if threads != 1 or without_amx or unquantized:
-            raise typer.BadParameter(
-                "--threads, --without-amx and --float are for the CPU here: leave --device out"
-            )
+            raise typer.BadParameter("--threads, --without-amx and --float are for a CPU: leave --device out")
         board = read_inventory(inventory).board(device)
         if runs_models(board) and is_of_models(names or [], only=only, layers=layers_only):
             if benchmark_json is not None:

@@ -172,7 +172,7 @@ def test_without_a_gpu_it_ends_with_a_line(
         ((DENSE, "--only", "dense-large"), "h100", "none of the layers is of this class: dense, large"),
         ((DENSE, "--template", "cuda.nothing"), "h100", "unknown template `cuda.nothing`.*"),
         ((DENSE, "--batch", "0"), "h100", "a batch must be 1 to 1024: 0"),
-        ((DENSE, "--threads", "2"), "h100", "--threads, --without-amx and --float are for the CPU here: leave --device out"),
+        ((DENSE, "--threads", "2"), "h100", "--threads, --without-amx and --float are for a CPU: leave --device out"),
     ],
 )
 def test_errors_are_one_line(
