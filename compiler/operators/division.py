@@ -75,9 +75,7 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
 
 
 def _factor(inputs: Sequence[Value], output: Value) -> tuple[int, int]:
-    with np.errstate(over="ignore"):  # of scales beyond float32's it is 0, as LiteRT's
-        factor = scale_of(inputs[0]) / (scale_of(inputs[1]) * scale_of(output))
-    return quantize_multiplier(float(factor))
+    return quantize_multiplier(float(scale_of(inputs[0]) / (scale_of(inputs[1]) * scale_of(output))))
 
 
 def _bits(values: LongArray) -> LongArray:

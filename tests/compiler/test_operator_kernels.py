@@ -158,16 +158,6 @@ def assert_large_mean_exact(scale: float, target: Target) -> None:
         assert_exact(graph, target, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))
 
 
-def test_quotients_of_scales_whose_product_float32_has_not(native: Target) -> None:
-    """Nothing warns of what `tests/compiler/test_tflite_operators.py` shows to be LiteRT's."""
-    huge = Quantization(np.array([7.1e29], np.float32), np.array([0]))
-    data, output = (Value(name, (1, 9), "s8", huge) for name in ("in0", "out"))
-    divisor = Value("in1", (1,), "s8", huge, np.ones(1, np.int8))
-    divide = Operator(Kind.DIVIDE, ("made",), "divide", ("in0", "in1"), ("out",), "fixed")
-    graph = graph_of([Drawn(divide, (data, divisor), output)])
-    assert_operator_exact(graph, native, [*inputs_of(graph, 1).values()])
-
-
 def test_averages_keep_their_sign_on_any_target() -> None:
     """In vectors of SSE2, one of these had the other sign."""
     image, output = (
