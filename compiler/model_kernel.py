@@ -21,7 +21,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import DTYPES, Graph
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.islands.island import float_operators
-from int8tune.compiler.operator_kernels.kernel import TYPES
+from int8tune.compiler.memory_plan import bytes_of
 from int8tune.compiler.program import Array
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Chooser
@@ -33,8 +33,6 @@ from int8tune.compiler.whole_program import MOST_CALLS, Caller, WholeProgram
 from int8tune.rpc.request import Case, Program
 from int8tune.schedules.target import Target
 from int8tune.schedules.written.signature import flat_argument
-
-ALIGNMENT_BYTES = 64
 
 
 def write_model_kernel(
@@ -87,14 +85,14 @@ def require_comparable(graph: Graph) -> None:
 
 def _entry(whole: WholeProgram) -> Any:
     """The PrimFunc (inputs, constants, memory, output), each of one axis."""
-    forms, (parts, size_bytes) = _argument_forms(whole), _output_parts(whole)
+    parts, size_bytes = _output_parts(whole)
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("main")
-        given = [flat_argument(f"argument_{at}", *form) for at, form in enumerate(forms)]
+        given, known = whole.declare_arguments()
         memory = flat_argument("memory", whole.memory_bytes, "uint8")
         output = flat_argument("output", size_bytes, "uint8")
         T.func_attr({SYMBOL: "main", "tirx.noalias": True})
-        firsts = [*(each[0] for each in given), *(output[part.start] for part in parts), memory[0]]
+        firsts = [*(each[0] for each in (*given, *known)), *(output[part.start] for part in parts), memory[0]]
         caller = Caller(len(firsts))
         for at, first in enumerate(firsts):
             caller.point(at, T.address_of(first))
@@ -105,13 +103,6 @@ def _entry(whole: WholeProgram) -> Any:
     return builder.get()
 
 
-def _argument_forms(whole: WholeProgram) -> list[tuple[int, str]]:
-    """Sizes and types of the program's inputs and constants."""
-    graph = whole.program.graph
-    inputs = [(max(math.prod(graph.values[name].shape), 1), TYPES[graph.values[name].type]) for name in graph.inputs]
-    return inputs + [(max(each.size, 1), str(each.dtype)) for each in whole.constants]
-
-
 def _output_parts(whole: WholeProgram) -> tuple[list[range], int]:
     """Where in one array of bytes each output is, and how many bytes all have; those between them are zeros."""
     graph, parts, end = whole.program.graph, list[range](), 0
@@ -119,7 +110,7 @@ def _output_parts(whole: WholeProgram) -> tuple[list[range], int]:
         value = graph.values[name]
         size_bytes = math.prod(value.shape) * np.dtype(DTYPES[value.type]).itemsize
         parts.append(range(end, end + size_bytes))
-        end += -(-max(size_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        end += bytes_of(value)
     return parts, end
 
 

@@ -111,12 +111,8 @@ class WholeProgram:
         graph = self.program.graph
         with IRBuilder() as builder, T.prim_func(s_tir=True):
             T.func_name("main")
-            given = [self._value(f"in_{index}", graph.values[each]) for index, each in enumerate(graph.given)]
+            given, self._constants = self.declare_arguments()
             self._inputs = dict(zip(graph.given, given, strict=True))
-            self._constants = [
-                flat_argument(f"known_{index}", max(each.size, 1), str(each.dtype))
-                for index, each in enumerate(self.constants)
-            ]
             self._outputs = [self._value(f"out_{index}", graph.values[each]) for index, each in enumerate(graph.needed)]
             self._memory = flat_argument("memory", self.memory_bytes, "uint8")
             T.func_attr({SYMBOL: "main", "tirx.noalias": True})
@@ -131,6 +127,16 @@ class WholeProgram:
                 if math.prod(graph.values[graph.needed[index]].shape):
                     self._copy(index, source)
         return builder.get()
+
+    def declare_arguments(self) -> tuple[list[Any], list[Any]]:
+        """The buffers of the inputs and of the constants, in the function that is being built."""
+        graph = self.program.graph
+        given = [self._value(f"in_{index}", graph.values[each]) for index, each in enumerate(graph.given)]
+        known = [
+            flat_argument(f"known_{index}", max(each.size, 1), str(each.dtype))
+            for index, each in enumerate(self.constants)
+        ]
+        return given, known
 
     def _value(self, name: str, value: Value) -> Any:
         return flat_argument(name, max(math.prod(value.shape), 1), TYPES[value.type])

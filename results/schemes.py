@@ -67,14 +67,15 @@ class SchemeRow:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """A scheme's library on a board, whose outputs were there those of the reference, bit for bit.
+    """A compiled model on a board, whose outputs were there those of the reference, bit for bit.
 
     Attributes:
-        speedup: the first timed scheme's time there over this one's, taken in turn.
+        label: of a scheme, or of a choice of schedules.
+        speedup: the first timed row's time there over this one's, taken in turn.
         failure: why it was not right, or could not be run.
     """
 
-    scheme: str
+    label: str
     time: MedianTime | None
     speedup: Speedup | None
     failure: str = ""
@@ -82,7 +83,7 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class BoardTable:
-    """All schemes of this library on a board.
+    """Compiled models on a board.
 
     Attributes:
         is_measured: whether its times are measurements; if not, rows have none.

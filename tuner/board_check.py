@@ -13,7 +13,7 @@ from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.record import DeviceCheck, Outcome
 from int8tune.rpc.board.agent_route import AgentRoute
 from int8tune.rpc.board.connection import connect
-from int8tune.rpc.inventory.boards import Board, TimingKind
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Capabilities, Program, Request, Timing
 from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.target import target_for
@@ -65,13 +65,12 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
         find_linker(device.architecture)
         target = target_for(device.features, device.llvm_cpu, device.llvm_triple, profile, board.threads)
         pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
-        is_measured = board.timing is TimingKind.MEASURED
         probes = build_probes(
-            pool, target, folder, read_sizes(device, board.limits.memory_bytes) if is_measured else {}
+            pool, target, folder, read_sizes(device, board.limits.memory_bytes) if board.is_measured else {}
         )
         _run_canary(transport, probes.peak_program, board.name)
         about = (board.name, target, device.environment, device.cache_bytes)
-        measured = check_device(transport, probes, *about) if is_measured else None
+        measured = check_device(transport, probes, *about) if board.is_measured else None
         return BoardCheck(board.name, device, target.name, state, measured)
 
 

@@ -52,7 +52,7 @@ def render_schemes_markdown(summary: SchemeSummary) -> str:
     for board in summary.boards:
         on_board = [tuple(map(cell, board_cells(row))) for row in board.rows]
         lines += ["", cell(board_title(board)), "", *table(BOARD_HEAD, on_board), ""]
-        lines += [f"- {cell(row.scheme)}: {cell(row.failure)}" for row in board.rows if row.failure]
+        lines += [f"- {cell(row.label)}: {cell(row.failure)}" for row in board.rows if row.failure]
     return "\n".join(lines) + "\n"
 
 
@@ -91,7 +91,7 @@ def scheme_cells(row: SchemeRow, *, is_best: bool) -> Cells:
 def board_title(board: BoardTable) -> str:
     """Which board a table is of, and what its numbers are."""
     threads = f"{board.threads} {'thread' if board.threads == 1 else 'threads'}"
-    timed = next((row.scheme for row in board.rows if row.time is not None), "")
+    timed = next((row.label for row in board.rows if row.time is not None), "")
     what = f"speedups are over {timed}" if timed else "nothing was timed"
     times = what if board.is_measured else "its times are no measurements"
     return f"on {board.board}: {board.cpu} ({board.target}), {threads}; outputs compared bit for bit there; {times}"
@@ -101,13 +101,13 @@ def board_lines(board: BoardTable, of: str = BOARD_HEAD[-1]) -> list[str]:
     """A board's table for terminals; `of` is what has a row each."""
     head = (*BOARD_HEAD[:-1], of)
     lines = [board_title(board), "", *_aligned([head, *map(board_cells, board.rows)])]
-    return lines + [f"{row.scheme}: {row.failure}" for row in board.rows if row.failure]
+    return lines + [f"{row.label}: {row.failure}" for row in board.rows if row.failure]
 
 
 def board_cells(row: BoardRow) -> Cells:
-    """A scheme on a board as a row of its table."""
+    """A compiled model on a board as a row of its table."""
     exact = MISSING if row.failure else "exact"
-    return (exact if row.time is None else time(row.time), interval(row.speedup), row.scheme)
+    return (exact if row.time is None else time(row.time), interval(row.speedup), row.label)
 
 
 def meanings(summary: SchemeSummary) -> dict[str, str]:

@@ -124,6 +124,11 @@ class Board:
     options: Mapping[str, str | int | float | bool] = field(default_factory=dict, hash=False)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether its times are measurements."""
+        return self.timing is TimingKind.MEASURED
+
+    @property
     def transport_name(self) -> str:
         """What the inventory calls the way to it."""
         return self.extension or self.transport.value

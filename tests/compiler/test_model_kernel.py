@@ -10,7 +10,8 @@ import pytest
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, State, Value
-from int8tune.compiler.model_kernel import ALIGNMENT_BYTES, write_model_kernel
+from int8tune.compiler.memory_plan import LINE_BYTES
+from int8tune.compiler.model_kernel import write_model_kernel
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.program import Array
 from int8tune.compiler.schedule_choice import Schedules
@@ -24,7 +25,7 @@ from tests.support.models.onnx_islands import IslandWriter
 pytestmark = pytest.mark.promise(17)
 
 TIMING = Timing(repeats=3, min_repeat_s=0.001)
-LENGTHS = (5, 2 * ALIGNMENT_BYTES, 70)
+LENGTHS = (5, 2 * LINE_BYTES, 70)
 
 
 def quantized(length: int) -> Drawn:
@@ -67,7 +68,7 @@ def test_each_output_is_compared(output: int, tmp_path: Path, native: Target) ->
     program = written(tmp_path, native)
     (case,) = program.cases
     expected = np.load(case.expected)
-    at = sum(-(-length // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for length in LENGTHS[:output]) + LENGTHS[output] - 1
+    at = sum(-(-length // LINE_BYTES) * LINE_BYTES for length in LENGTHS[:output]) + LENGTHS[output] - 1
     expected[at] ^= 1
     np.save(case.expected, expected)
     reply = measured(program)

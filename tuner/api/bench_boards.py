@@ -34,7 +34,7 @@ class BoardBenches:
         """A row for each choice of schedules of each model; intervals are of 95 %."""
         return frame_of(
             [
-                {"model": each.model, "board": each.table.board, "target": each.table.target, "schedules": row.scheme}
+                {"model": each.model, "board": each.table.board, "target": each.table.target, "schedules": row.label}
                 | interval_columns("time_s", row.time, "estimate_s", "low_s", "high_s")
                 | interval_columns("speedup", row.speedup, "estimate", "low", "high")
                 | {"failure": row.failure}

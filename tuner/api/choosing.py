@@ -16,12 +16,11 @@ from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.results.atomic import require_folder, write_bytes_atomic
 from int8tune.results.report.tables import Row, prefixed
-from int8tune.results.shares import Share
 from int8tune.rpc.request import Timing
 from int8tune.tuner.api.boards import inventory_of
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
 from int8tune.tuner.api.float_models import float_model_of
-from int8tune.tuner.api.frames import frame_of, listed
+from int8tune.tuner.api.frames import frame_of, interval_columns, listed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.choice.choose import Choice, Limits, Point
@@ -86,10 +85,9 @@ class ChoiceResult:
         return [self._row(point) for point in self.choice.points]
 
     def _row(self, point: Point) -> Row:
-        time = point.time
-        row: Row = {"time_s": time.estimate_s, "time_s_low": time.low_s, "time_s_high": time.high_s}
+        row = interval_columns("time_s", point.time, "estimate_s", "low_s", "high_s")
         for name, share in (("top1", point.top1), ("agreement", point.agreement)):
-            row |= _interval(name, share)
+            row |= interval_columns(name, share, "estimate", "low", "high")
         row |= {"drop": point.drop, "sqnr_db": point.sqnr_db}
         row |= {"is_on_front": point.is_on_front, "is_chosen": point == self.chosen}
         return row | prefixed("form", {name: str(form) for name, form in self.forms(point).items()})
@@ -235,8 +233,3 @@ def _require_limits(max_drop: float, time_s: float) -> None:
         raise SpecError(f"a drop must be 0 to 100 points: {max_drop:g}")
     if not 0 < time_s <= LONGEST_S:
         raise SpecError(f"a time must be above 0 and at most {LONGEST_S:g} s: {time_s:g}")
-
-
-def _interval(name: str, share: Share | None) -> Row:
-    parts = (None, None, None) if share is None else (share.estimate, share.low, share.high)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), parts, strict=True))

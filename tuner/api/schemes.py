@@ -211,7 +211,7 @@ def scheme_rows(summary: SchemeSummary) -> list[Row]:
         found |= interval_columns("float_time_s", fastest.time if fastest else None, "estimate_s", "low_s", "high_s")
         found |= interval_columns("speedup", row.speedup, "estimate", "low", "high")
         for board in summary.boards:
-            there = next((each.time for each in board.rows if each.scheme == row.scheme), None)
+            there = next((each.time for each in board.rows if each.label == row.scheme), None)
             found |= interval_columns(f"{board.board}.time_s", there, "estimate_s", "low_s", "high_s")
         rows.append(found | {"failure": row.failure})
     return rows

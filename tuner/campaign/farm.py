@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from int8tune.compiler.toolchain.linker import find_linker
-from int8tune.rpc.inventory.boards import Board, TimingKind, TransportKind
+from int8tune.rpc.inventory.boards import Board, TransportKind
 from int8tune.rpc.request import Capabilities, Cold, Program
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.target import Target, target_for
@@ -61,7 +61,7 @@ def sites_of(
             _require_model(board, found)
             chosen = profile or board.target or None
             target = target_for(found.features, found.llvm_cpu, found.llvm_triple, chosen, board.threads)
-            kind = target, found.cpu, _is_measured(board)
+            kind = target, found.cpu, board.is_measured
             alike.setdefault(kind, []).append((board, transport, found, target))
         stack.enter_context(bound_to(building))
         yield [_site(members, building, reports) for members in alike.values()]
@@ -82,15 +82,11 @@ def spec_on(spec: CampaignSpec, site: MeasuringSite, sites: Sequence[MeasuringSi
 
 def _require_model(board: Board, found: Capabilities) -> None:
     """Where times are no measurements, kernels are estimated, and there are models of ARM's cores only."""
-    if not _is_measured(board) and found.architecture != ESTIMATED_ARCHITECTURE:
+    if not board.is_measured and found.architecture != ESTIMATED_ARCHITECTURE:
         raise SpecError(
             f'board `{board.name}` has timing = "none", and estimates are for {ESTIMATED_ARCHITECTURE} only: '
             f"{found.architecture}"
         )
-
-
-def _is_measured(board: Board) -> bool:
-    return board.timing is TimingKind.MEASURED
 
 
 def _building_cores(boards: Sequence[Board]) -> tuple[int, ...]:
@@ -116,7 +112,7 @@ def _site(
             random.random,
             cold=cold,
             canary_every=every,
-            is_measured=_is_measured(first),
+            is_measured=first.is_measured,
             reports=BoardReports(folder, occasion.campaign, target.name, occasion.notice) if folder else None,
             owned={board.name: board for board, *_ in members},
             notice=occasion.notice,
@@ -129,7 +125,7 @@ def _site(
     name = "+".join(sorted(transports))
     device = name if len(name) <= _LONGEST_NAME else f"{first.name[:40]}+{len(members) - 1} boards"
     memory_bytes = min(board.limits.memory_bytes for board, *_ in members)
-    estimate_cpu = "" if _is_measured(first) else first.cpu or capabilities.llvm_cpu
+    estimate_cpu = "" if first.is_measured else first.cpu or capabilities.llvm_cpu
     return MeasuringSite(
         device, transport, capabilities, target, measuring, building[:-1], building[-1], memory_bytes, estimate_cpu
     )

@@ -13,7 +13,7 @@ from int8tune.results.schemes import BoardTable
 from int8tune.rpc.request import Timing
 from int8tune.tuner.models.checks import model_of
 from int8tune.tuner.models.drawn_samples import drawn_samples
-from int8tune.tuner.models.on_board import BoardPlace, board_table
+from int8tune.tuner.models.on_board import BoardPlace
 from int8tune.tuner.models.schedules import recorded
 
 TUNED, DEFAULTS = "recorded bests", "defaults"
@@ -42,7 +42,7 @@ def bench_on_board(model: Path, place: BoardPlace, given: Given, timing: Timing,
     graph = model_of(model, given)
     sample = [array[0] for array in drawn_samples(with_file_layouts(graph), 1, 0)]
     choosers = {DEFAULTS: Schedules(place.target)}
-    if recorded(place.target, place.results):
-        choosers[TUNED] = place.schedules
+    if bests := recorded(place.target, place.results):
+        choosers[TUNED] = Schedules(place.target, bests)
     found = place.run(dict.fromkeys(choosers, graph), sample, timing, report, choosers)
-    return BoardBench(graph.name, board_table(found))
+    return BoardBench(graph.name, place.table(found))

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +22,8 @@ from int8tune.compiler.toolchain.kernel_cache import KernelCounts, users_cache
 from int8tune.results.errors import ExportError
 from int8tune.rpc.errors import DeviceLostError
 from int8tune.rpc.process import processes
-from int8tune.rpc.request import Case, Program
+from int8tune.rpc.protocol import program_from_json
+from int8tune.rpc.request import Program
 from int8tune.rpc.wire import framing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.target import Target
@@ -102,16 +103,9 @@ def kernel_apart(
     def write(tell: Report) -> dict[str, object]:
         from int8tune.compiler.model_kernel import write_model_kernel
 
-        made = write_model_kernel(graph, inputs, target, schedules, folder, tell, users_cache())
-        (case,) = made.cases
-        files = {"inputs": list(case.inputs), "expected": case.expected}
-        return {"library": made.library, "sha256": made.sha256, "entry": made.entry, **files}
+        return {"program": asdict(write_model_kernel(graph, inputs, target, schedules, folder, tell, users_cache()))}
 
-    answer = _answer_apart(write, limit_s, report, {})
-    given = answer["inputs"]
-    assert isinstance(given, list)
-    case = Case(tuple(map(str, given)), str(answer["expected"]))
-    return Program(str(answer["library"]), str(answer["sha256"]), str(answer["entry"]), (case,))
+    return program_from_json("program", _answer_apart(write, limit_s, report, {})["program"])
 
 
 def _answer_apart(

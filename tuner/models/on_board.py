@@ -11,14 +11,14 @@ from tempfile import TemporaryDirectory
 from int8tune.compiler.errors import CompilerError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.program import Array
-from int8tune.compiler.report import Report, ignore
-from int8tune.compiler.schedule_choice import Chooser, Schedules
+from int8tune.compiler.report import Report, ignore, prefixed
+from int8tune.compiler.schedule_choice import Chooser
 from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.quantize.errors import QuantizeSpecError
 from int8tune.results.record import Outcome
 from int8tune.results.schemes import BoardRow, BoardTable
 from int8tune.results.stats import median_time, ratio_interval
-from int8tune.rpc.inventory.boards import Board, TimingKind
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.errors import WorkloadError
@@ -45,11 +45,6 @@ class OnBoard:
         failures: why others have none.
     """
 
-    board: str
-    cpu: str
-    target: str
-    threads: int
-    is_measured: bool
     models: tuple[str, ...]
     times_s: Mapping[str, tuple[float, ...]]
     failures: Mapping[str, str]
@@ -71,11 +66,6 @@ class BoardPlace:
     log: Path | None
     folder: Path
 
-    @property
-    def schedules(self) -> Schedules:
-        """Those of the best log or of the records, and defaults."""
-        return schedules_for(self.target, self.results, self.log)
-
     def run(
         self,
         models: Mapping[str, Graph],
@@ -90,17 +80,29 @@ class BoardPlace:
 
         Args:
             inputs: an array for each input, which all models have alike.
-            choosers: who chooses the schedules of a model; `schedules` where it names none.
+            choosers: who chooses the schedules of each model; without, those of the best log or the records are taken.
 
         Raises:
             DeviceStartError: the board can't be reached any more.
         """
         with TemporaryDirectory(dir=self.folder) as folder:
-            programs, failures = self._programs(models, inputs, choosers or {}, Path(folder), report)
+            programs, failures = self._programs(models, inputs, choosers, Path(folder), report)
             with _started(self.board) as (transport, _):
                 times_s = self._measured(transport, programs, failures, timing, report)
-        about = (self.board.name, self.found.cpu, self.target.name, self.target.threads, self.is_measured)
-        return OnBoard(*about, tuple(models), times_s, failures)
+        return OnBoard(tuple(models), times_s, failures)
+
+    def table(self, found: OnBoard) -> BoardTable:
+        """What the board said of each model."""
+        first = next(iter(found.times_s.values()), None)
+        rows = []
+        for model in found.models:
+            times_s = found.times_s.get(model)
+            if times_s is None or first is None:
+                rows.append(BoardRow(model, None, None, found.failures.get(model, "")))
+            else:
+                rows.append(BoardRow(model, median_time(times_s), ratio_interval(first, times_s)))
+        about = (self.board.name, self.found.cpu, self.target.name, self.target.threads, self.board.is_measured)
+        return BoardTable(*about, tuple(rows))
 
     def _measured(
         self,
@@ -120,7 +122,7 @@ class BoardPlace:
                 turns_s += timing.repeats * (timing.min_repeat_s + reply.times_s[0][0])
             else:
                 failures[label] = _failure(reply)
-        if not right or not self.is_measured:
+        if not right or not self.board.is_measured:
             return {}
         report(f"{self.board.name}: timing", 0, 1)
         reply = transport.run(Request(tuple(right.values()), timing, _TIMING_LIMIT_S + _SLOWER * turns_s))
@@ -129,20 +131,16 @@ class BoardPlace:
         failures |= dict.fromkeys(right, _failure(reply))
         return {}
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether the board's times are measurements."""
-        return self.board.timing is TimingKind.MEASURED
-
     def _programs(
         self,
         models: Mapping[str, Graph],
         inputs: Sequence[Array],
-        choosers: Mapping[str, Chooser],
+        choosers: Mapping[str, Chooser] | None,
         files: Path,
         report: Report,
     ) -> tuple[dict[str, Program], dict[str, str]]:
-        schedules = self.schedules
+        if choosers is None:
+            choosers = dict.fromkeys(models, schedules_for(self.target, self.results, self.log))
         programs, failures = dict[str, Program](), dict[str, str]()
         for at, (label, graph) in enumerate(models.items()):
             folder = files / str(at)
@@ -152,31 +150,18 @@ class BoardPlace:
                     graph,
                     inputs,
                     self.target,
-                    choosers.get(label, schedules),
+                    choosers[label],
                     folder,
-                    report=_of(report, self.board, label),
+                    report=prefixed(report, f"{self.board.name}: {label}"),
                 )
             except (CompilerError, WorkloadError) as error:
                 failures[label] = " ".join(str(error).split())
         return programs, failures
 
 
-def board_table(found: OnBoard) -> BoardTable:
-    """What a board said of each model, as a table."""
-    first = next(iter(found.times_s.values()), None)
-    rows = []
-    for model in found.models:
-        times_s, failure = found.times_s.get(model), found.failures.get(model, "")
-        if times_s is None or first is None:
-            rows.append(BoardRow(model, None, None, failure))
-        else:
-            rows.append(BoardRow(model, median_time(times_s), ratio_interval(first, times_s)))
-    return BoardTable(found.board, found.cpu, found.target, found.threads, found.is_measured, tuple(rows))
-
-
 def require_times(board: Board) -> None:
     """Raises: QuantizeSpecError: its times are no measurements."""
-    if board.timing is not TimingKind.MEASURED:
+    if not board.is_measured:
         raise QuantizeSpecError(f'board `{board.name}` has timing = "{board.timing.value}": its times decide nothing')
 
 
@@ -210,10 +195,3 @@ def _started(board: Board) -> Iterator[tuple[Transport, Capabilities]]:
 
 def _failure(reply: Reply) -> str:
     return f"{reply.outcome.value}: {reply.error or reply.error_class}"
-
-
-def _of(report: Report, board: Board, label: str) -> Report:
-    def tell(doing: str, done: int, total: int) -> None:
-        report(f"{board.name}: {label}: {doing}", done, total)
-
-    return tell

@@ -11,7 +11,7 @@ from pathlib import Path
 from int8tune.compiler.errors import CompilerError, NoLinkerError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.program import Array
-from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.report import Report, ignore, prefixed
 from int8tune.quantize.errors import CalibrationError, FloatModelError, QuantizeError, QuantizeSpecError
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Options
@@ -22,7 +22,7 @@ from int8tune.rpc.local.capabilities import cpu_name
 from int8tune.rpc.request import Timing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.tuner.errors import BenchError
-from int8tune.tuner.models.on_board import BoardPlace, board_table
+from int8tune.tuner.models.on_board import BoardPlace
 from int8tune.tuner.models.race import Entry, Result
 from int8tune.tuner.models.runtimes import OWN as RUNS_COMPILED
 from int8tune.tuner.schemes.details import details_of
@@ -90,7 +90,7 @@ def compare(
     wanted = [(OWN, each) for each in OWN.variants(question.schemes)]
     wanted += [(other, each) for other in question.others for each in other.variants(question.schemes)]
     tried = [
-        _tried(question, quantizer, variant, judge, place, _of(report, number, len(wanted)))
+        _tried(question, quantizer, variant, judge, place, prefixed(report, f"scheme {number} of {len(wanted)}"))
         for number, (quantizer, variant) in enumerate(wanted, 1)
     ]
     entries = [each.entry for each in tried if each.entry is not None]
@@ -103,7 +103,7 @@ def compare(
     own = dict(zip(entries, times.results, strict=False))
     rows = [each.row if each.entry is None else _timed(each.row, own[each.entry], floats) for each in tried]
     graphs = {each.row.scheme: each.graph for each in tried if each.graph is not None}
-    tables = [board_table(each.run(graphs, sample, question.timing, report)) for each in boards]
+    tables = [each.table(each.run(graphs, sample, question.timing, report)) for each in boards]
     details = Details()
     if question.with_details:
         made = {each.row.scheme: each.made for each in tried if each.made is not None}
@@ -165,12 +165,3 @@ def _timed(row: SchemeRow, result: Result, floats: Sequence[Result]) -> SchemeRo
 def _size_bytes(folder: Path) -> int:
     """Bytes of all files of a model: OpenVINO's are two."""
     return sum(each.stat().st_size for each in folder.iterdir())
-
-
-def _of(report: Report, number: int, count: int) -> Report:
-    """A report that says which scheme it is about."""
-
-    def tell(doing: str, done: int, total: int) -> None:
-        report(f"scheme {number} of {count}: {doing}", done, total)
-
-    return tell

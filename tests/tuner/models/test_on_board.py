@@ -60,7 +60,7 @@ def test_schemes_are_timed_on_a_board(path: Path, farm: Path, tmp_path: Path) ->
     assert (board.board, board.threads, board.is_measured) == ("near", 1, True)
     assert board.target.startswith("generic")
     first, second, *_ = board.rows
-    assert (first.scheme, second.scheme) == ("max", "mse")
+    assert (first.label, second.label) == ("max", "mse")
     assert first.time is not None
     assert first.time.estimate_s > 0
     assert first.speedup is not None
@@ -85,7 +85,7 @@ def test_a_model_is_timed_with_recorded_schedules_and_defaults(quantized: Path, 
     found = it.bench(quantized, device="near", **there, **QUICK)
     assert isinstance(found, BoardBenches)
     (bench,) = found.models
-    assert [row.scheme for row in bench.table.rows] == ["defaults"]
+    assert [row.label for row in bench.table.rows] == ["defaults"]
     it.tune(quantized, devices=["near"], strategy="random", trials=1, **there)
     found = it.bench(quantized, device="near", **there, **QUICK)
     table = found.to_pandas()
@@ -167,7 +167,7 @@ def test_a_cortex_a53_computes_the_same(path: Path, sshd: Sshd, tmp_path: Path) 
     table = on_board(board, path, tmp_path)
     assert table.target.startswith("arm-neon")
     assert not table.is_measured
-    assert [(row.scheme, row.time, row.failure) for row in table.rows] == [("max", None, ""), ("mse", None, "")]
+    assert [(row.label, row.time, row.failure) for row in table.rows] == [("max", None, ""), ("mse", None, "")]
 
 
 @pytest.mark.thorough
