@@ -61,28 +61,39 @@ void OnChild(int) {
   errno = saved;
 }
 
+bool HasMark(const std::string& environment, const std::string& folder) {
+  std::string end(1, '\0');
+  return (end + environment).find(end + kMark + folder + end) != std::string::npos;
+}
+
+std::string EnvironmentOf(int pid) { return ReadAll("/proc/" + std::to_string(pid) + "/environ"); }
+
 // Other processes that were started with the folder's mark, wherever they hang in the tree.
 std::vector<int> Marked(const std::string& folder) {
-  std::string end(1, '\0'), mark = end + kMark + folder + end;
   std::vector<int> marked;
   for (int pid : Processes()) {
-    if (pid == getpid()) continue;
-    std::string environment = end + ReadAll("/proc/" + std::to_string(pid) + "/environ");
-    if (environment.find(mark) != std::string::npos) marked.push_back(pid);
+    if (pid != getpid() && HasMark(EnvironmentOf(pid), folder)) marked.push_back(pid);
   }
   return marked;
 }
 
-// Ends them; how many are left.
+// Ends them; how many are left. A process that was not listed before and ended before it was read may have had the mark,
+// and a child that was not listed yet: a pass with one of these is followed by another.
 int EndMarked(const std::string& folder, double limit_s) {
   double deadline = Now() + limit_s;
-  int found = 1;
-  for (; found && Now() < deadline; usleep(1000)) {
-    found = 0;
-    for (int pid : Marked(folder)) Kill(pid), ++found;
-    if (!found) break;
+  std::vector<int> before, listed;
+  for (int left = 0;; usleep(1000)) {
+    left = 0;
+    before.swap(listed);
+    listed = Processes();
+    for (int pid : listed) {
+      if (pid == getpid()) continue;
+      std::string environment = EnvironmentOf(pid);
+      if (HasMark(environment, folder)) Kill(pid), ++left;
+      else if (environment.empty() && std::find(before.begin(), before.end(), pid) == before.end()) ++left;
+    }
+    if (!left || Now() > deadline) return left;
   }
-  return found;
 }
 
 // Bytes that a process has in memory; 0 where it is gone. proc(5): statm's second number, in pages.

@@ -180,6 +180,14 @@ def test_good_kernel_may_print_and_leave_processes(ready: Ready, entry: str) -> 
     assert marked(ready.board.folder) == [agent]
 
 
+@pytest.mark.thorough
+def test_a_process_that_goes_on_in_its_child_is_ended_whenever_that_is_looked_for(ready: Ready) -> None:
+    agent = ready.agent
+    for _ in range(20):
+        assert ready.run("hands_on").outcome is Outcome.OK
+        assert marked(ready.board.folder) == [agent]
+
+
 @pytest.mark.parametrize("entry", ["hoards", "hoards_in_children"])
 def test_memory_has_a_limit(ready: Ready, entry: str) -> None:
     """Of each process where Linux keeps it, and of all of a session's together, under an emulator, too."""

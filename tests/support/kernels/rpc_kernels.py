@@ -53,6 +53,14 @@ static void daemonize(void) {
   }
 }
 
+static void hand_on(void) {  /* to a child, and again: none lives long enough to be found */
+  if (fork() == 0) {
+    setsid();
+    for (int i = 0; i < 500; ++i) if (fork() != 0) _exit(0);
+    for (;;) sleep(1);
+  }
+}
+
 static void* burn(void* nothing) { for (volatile int turns = 0;; ++turns) if (!turns && nothing) return nothing; }
 static void burn_in_threads(void) {
   pthread_t thread;
@@ -114,6 +122,7 @@ KERNEL(wrong_value, size = 0; for (int i = 0; i < 256; ++i) out[i] = in[i] + 1 +
 KERNEL(wrong_later, if (calls > 3) in[7] += 1)
 KERNEL(idle_later, if (calls > 3) size = 0)
 KERNEL(daemonizes, if (calls == 1) daemonize())
+KERNEL(hands_on, if (calls == 1) hand_on())
 KERNEL(daemonizes_and_hangs, daemonize(); for (;;) {})
 KERNEL(burns_in_threads, if (calls == 1) burn_in_threads())
 KERNEL(burns_in_fork, if (calls == 1) burn_in_fork())
