@@ -35,6 +35,9 @@ from int8tune.schedules.target import Target
 from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import Workload
 
+# Of an island's layers that each of its calls has.
+MOST_NAMES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
@@ -203,12 +206,14 @@ class _Writer:
         return Call(operator.layers, computes, {}, name, arguments, operator.outputs)
 
     def _island(self, operator: Operator) -> list[Call]:
-        made = []
+        made, names = [], operator.layers
+        if len(names) > MOST_NAMES:  # which of a large island a kernel computes is not known
+            names = (*names[:MOST_NAMES], f"{len(names) - MOST_NAMES:,} more")
         for call in float_calls(self._graph, operator, self._target):
             self._made.update((value.name, value) for value in call.outputs)
             name = "" if call.function is None else self._add("float", call.function)
             outputs = tuple(value.name for value in call.outputs)
-            made.append(Call(operator.layers, operator.operator, {}, name, call.arguments, outputs, is_float=True))
+            made.append(Call(names, operator.operator, {}, name, call.arguments, outputs, is_float=True))
         return made
 
     def _add(self, kind: str, function: Any) -> str:

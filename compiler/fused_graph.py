@@ -28,7 +28,8 @@ def with_fused_rules(graph: Graph) -> Graph:
         ModelError: a layer is none that a workload can say, or a scale is out of the range of its rounding rule.
     """
     changed: dict[int, Operator] = {}
-    layers = [layer for layer in quantized_layers(graph) if layer.operator.rule == "fixed"]
+    rounded = [layer for layer in quantized_layers(graph) if layer.workload.numerics.requantize is not None]
+    layers = [layer for layer in rounded if layer.operator.rule == "fixed"]
     in_layers = {id(layer.addition) for layer in layers}
     for layer in layers:
         changed |= _fused_layer(graph, layer)

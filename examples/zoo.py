@@ -1,16 +1,17 @@
 """Models of other libraries, quantized in the usual ways: how many compile, how many are right, how fast they are.
 
     python examples/zoo.py make zoo                  # zoo/FORM/MODEL.onnx, random weights; needs torch and what follows
+    python examples/zoo.py make zoo --only tflite-   # zoo/FORM/MODEL.tflite: Keras's; needs tensorflow alone
     python examples/zoo.py table zoo -o zoo/table.md # compiles each, compares its outputs with ONNX Runtime's
-    python examples/zoo.py times zoo --only u8s8/    # times each beside ONNX Runtime and OpenVINO, on one thread
+    python examples/zoo.py times zoo --only u8s8/    # times each beside what else reads it, on one thread
     python examples/zoo.py times zoo -- --threads 2  # with options of `int8tune bench`
     python examples/zoo.py roundings zoo             # how far ONNX Runtime is from itself by the last bits of numbers
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
-NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are. Small pictures are
-enough to see what compiles; `make --side 224 zoo-224` makes the same models for pictures of the usual size. `table`,
-`times` and `roundings` need `int8tune[models,oracle,peers]`. A second run of each does only what is missing. `--only
-TEXT` takes models or forms whose FORM/NAME has the text.
+NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are. Keras's models, of
+TFLite, need `pip install tensorflow`. Small pictures are enough to see what compiles; `make --side 224 zoo-224` makes
+the same models for pictures of the usual size. `table`, `times` and `roundings` need `int8tune[models,oracle,peers]`. A
+second run of each does only what is missing. `--only TEXT` takes models or forms whose FORM/NAME has the text.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import argparse
 import contextlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo_keras import keras_entries
 from zoo_models import SIDE, Entry, entries
 from zoo_tables import SAMPLES, roundings, table, times
 
@@ -159,24 +161,36 @@ FORMS: dict[str, Callable[[Path, Path, Entry], None]] = {
 
 def make(folder: Path, only: str, side: int) -> None:
     """Write what is missing; what can't be made is said, and the rest goes on."""
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
     folder = folder.resolve()
     for name, entry in entries(side):
-        wanted = {form: folder / form / f"{name}.onnx" for form in FORMS if only in f"{form}/{name}"}
-        if all(path.exists() for path in wanted.values()):
-            continue
-        # ONNX Runtime leaves files in the folder where it runs.
-        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
-            exported, prepared = Path(scratch) / "float.onnx", Path(scratch) / "prepared.onnx"
-            if not _tried(f"{name}: export", lambda: export(entry, exported)):  # noqa: B023
-                continue
-            if not _tried(f"{name}: shapes", lambda: quant_pre_process(exported, prepared)):  # noqa: B023
-                continue
-            for form, path in wanted.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if not path.exists():
-                    _tried(f"{name}: {form}", lambda: FORMS[form](prepared, path, entry))  # noqa: B023
+        if missing := _missing(folder, only, FORMS, f"{name}.onnx"):
+            make_onnx(name, entry, missing)
+    for name, model in keras_entries(side):
+        for form, path in _missing(folder, only, model.forms, f"{name}.tflite").items():
+            _tried(f"{name}: {form}", lambda: model.forms[form](model, path))  # noqa: B023
+
+
+def make_onnx(name: str, entry: Entry, wanted: Mapping[str, Path]) -> None:
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    # ONNX Runtime leaves files in the folder where it runs.
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+        exported, prepared = Path(scratch) / "float.onnx", Path(scratch) / "prepared.onnx"
+        if not _tried(f"{name}: export", lambda: export(entry, exported)):
+            return
+        if not _tried(f"{name}: shapes", lambda: quant_pre_process(exported, prepared)):
+            return
+        for form, path in wanted.items():
+            _tried(f"{name}: {form}", lambda: FORMS[form](prepared, path, entry))  # noqa: B023
+
+
+def _missing(folder: Path, only: str, forms: Iterable[str], file: str) -> dict[str, Path]:
+    """The files that are to be made, in folders that are there."""
+    wanted = {form: folder / form / file for form in forms if only in f"{form}/{Path(file).stem}"}
+    missing = {form: path for form, path in wanted.items() if not path.exists()}
+    for path in missing.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return missing
 
 
 def _tried(what: str, step: Callable[[], None]) -> bool:
@@ -205,6 +219,7 @@ def main() -> None:
         make(options.folder, options.only, options.side)
         return
     families = {name: entry.family for name, entry in entries()}
+    families |= {name: entry.family for name, entry in keras_entries()}
     if options.what == "table":
         text = table(options.folder, options.only, families)
     elif options.what == "roundings":

@@ -16,7 +16,8 @@ from zoo_roundings import least_sqnr_db
 
 LIMIT_S = 900
 SAMPLES = 4
-PEERS = ("onnxruntime", "openvino")
+PEERS = {".onnx": ("onnxruntime", "openvino"), ".tflite": ("litert", "openvino")}
+ALL_PEERS = ("onnxruntime", "openvino", "litert")
 
 Row = Mapping[str, Any]
 
@@ -45,7 +46,7 @@ def roundings(folder: Path, only: str, families: Mapping[str, str], samples: int
         return f"| {row['file']} | {found} |"
 
     kept = "roundings" if samples == SAMPLES else f"roundings_{samples}"
-    rows = _known(kept, folder, only, families, find, line)
+    rows = _known(kept, folder, only, families, find, line, (".onnx",))
     return "\n".join(["| model | ONNX Runtime beside itself |", "|-|-|", *map(line, rows)])
 
 
@@ -56,11 +57,12 @@ def _known(
     families: Mapping[str, str],
     find: Callable[[Path], Row],
     line: Callable[[Row], str],
+    suffixes: Iterable[str] = tuple(PEERS),
 ) -> list[Row]:
     """What is known of each file, in the order of their names; found out where it is not, and kept."""
     kept = folder / f"{what}.jsonl"
     rows = {row["file"]: row for row in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
-    for file in sorted(folder.glob("*/*.onnx")):
+    for file in sorted(file for suffix in suffixes for file in folder.glob(f"*/*{suffix}")):
         name = f"{file.parent.name}/{file.stem}"
         if only not in name or name in rows:
             continue
@@ -76,7 +78,7 @@ def judged(file: Path) -> dict[str, Any]:
     found = _int8tune("accuracy", file, "--count", SAMPLES, "--results", file.parent / "records")
     if isinstance(found, str):
         # A file that the tool which wrote it can't run says nothing of the compiler.
-        return {"error": found, "is_valid": "onnxruntime failed" not in found}
+        return {"error": found, "is_valid": not re.search("(onnxruntime|litert) failed", found)}
     outputs = found["outputs"]
     return {
         "int8_share": found["int8_share"],
@@ -137,7 +139,8 @@ def report(rows: Sequence[Row]) -> Iterator[str]:
 def timed(file: Path, options: Sequence[str]) -> dict[str, Any]:
     """Median milliseconds of a run by library, and what the libraries take, in times of ours."""
     records = file.parent / "records"
-    found = _int8tune("bench", file, "--against", ",".join(PEERS), "--runs", "10", "--results", records, *options)
+    peers = ",".join(PEERS[file.suffix])
+    found = _int8tune("bench", file, "--against", peers, "--runs", "10", "--results", records, *options)
     if isinstance(found, str):
         return {"error": found}
     runtimes = found[0]["runtimes"]
@@ -156,9 +159,9 @@ def best_peer(row: Row) -> str | None:
 
 def times_line(row: Row) -> str:
     if "error" in row:
-        return f"| {row['file']} | - | | | {re.sub('[|]', '/', row['error'])} | |"
+        return f"| {row['file']} | - | | | | {re.sub('[|]', '/', row['error'])} | |"
     best, own = best_peer(row), f"{row['ms']['int8tune']:.3f}"
-    peers = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "-" for name in PEERS]
+    peers = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "-" for name in ALL_PEERS]
     ratio = row["times_ours"][best] if best else None
     shown = "" if ratio is None else f"{ratio['estimate']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
     return f"| {row['file']} | {own} | {' | '.join(peers)} | {shown} | {row['differing']} |"
@@ -176,6 +179,6 @@ def times_report(rows: Sequence[Row]) -> Iterator[str]:
         ]
         if ratios:
             yield f"| {family} | {len(ratios)} | {statistics.geometric_mean(ratios):.2f} | {min(ratios):.2f} |"
-    yield f"\n| model | ours, ms | {', ms | '.join(PEERS)}, ms | best of these in times ours | values that differ |"
-    yield "|-" * (4 + len(PEERS)) + "|"
+    yield f"\n| model | ours, ms | {', ms | '.join(ALL_PEERS)}, ms | best of these in times ours | values that differ |"
+    yield "|-" * (4 + len(ALL_PEERS)) + "|"
     yield from map(times_line, rows)

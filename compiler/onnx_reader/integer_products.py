@@ -26,6 +26,7 @@ from int8tune.compiler.onnx_reader.quantization import Constant, Quantizations
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import BYTES
+from int8tune.compiler.weights_met import weights_met
 
 PRODUCTS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 CORRECTION = "Sub"
@@ -224,19 +225,5 @@ def _met(form: KernelForm, shape: tuple[int, ...]) -> Array:
     weight = form.weight.array.astype(np.int64) - int(form.weight.quantization.zero_point[0])
     if form.kind is Kind.DENSE:
         return np.asarray(weight.sum(axis=1).astype(np.int32))
-    (top, left, _, _), at = form.attributes["padding"], form.attributes
-    rows, columns = (
-        _taps(form.made[2 + axis], form.image[2 + axis], weight.shape[1 + axis], begin, at["stride"][axis], step)
-        for axis, begin, step in ((0, top, at["dilation"][0]), (1, left, at["dilation"][1]))
-    )
-    each = weight.sum(axis=3)
-    if rows.all() and columns.all():
-        return np.asarray(each.sum(axis=(1, 2)).astype(np.int32).reshape(-1, *(1,) * (len(shape) - 2)))
-    met = np.einsum("yk,okl,xl->oyx", rows.astype(np.int64), each, columns.astype(np.int64))
-    return np.asarray(met.astype(np.int32).reshape(met.shape[0], *shape[2:]))
-
-
-def _taps(made: int, image: int, kernel: int, begin: int, stride: int, step: int) -> Array:
-    """Which taps of a kernel are inside the image, [output, tap]."""
-    places = np.arange(made)[:, None] * stride - begin + np.arange(kernel)[None, :] * step
-    return np.asarray((places >= 0) & (places < image))
+    met = weights_met(weight, form.image[2:], form.made[2:], form.attributes)
+    return met.reshape(len(met), *((met.shape[1:] and shape[2:]) or (1,) * (len(shape) - 2)))

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Operator, Quantization, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.tflite_reader.file import MOST_OPERATORS, MOST_TENSORS, Operators, Subgraph, TfliteFile
-from int8tune.compiler.tflite_reader.integers import known_integers, sliced_shape
+from int8tune.compiler.tflite_reader.integers import (
+    dense_shape,
+    expanded_shape,
+    known_integers,
+    reshaped_shape,
+    sliced_shape,
+    spread_shape,
+)
 from int8tune.compiler.tflite_reader.states import is_same_form
-from int8tune.compiler.tflite_reader.steps import Reason
+from int8tune.compiler.tflite_reader.steps import Reason, Step
 
 CALLERS = ("CALL", "IF", "WHILE", "STABLEHLO_COMPOSITE")
 # What an output of the model is that a subgraph makes under a name of its own.
 COPY = "COPY"
+# What makes shapes where a file leaves the batch open.
+SIZING = ("SHAPE", "SPACE_TO_BATCH_ND")
 MOST_TURNS, MOST_DEPTH = 1024, 8
 
 Names = dict[str, str]
@@ -44,6 +54,7 @@ class Flow:
 
     Attributes:
         reasons: why operators that run subgraphs are still there, by their places.
+        known: values that were computed.
     """
 
     def __init__(self, file: TfliteFile, graph: Subgraph) -> None:
@@ -53,6 +64,7 @@ class Flow:
         self.names, self.values = graph.names, graph.values
         self.plains: list[Operator] = []
         self.reasons: dict[int, Reason] = {}
+        self.known: set[str] = set()
         self._places: list[_Place] = []
         self._aliases: Names = {}
         self._tensors = 0
@@ -125,21 +137,25 @@ class Flow:
             or any(value is None for value in values)
         ):
             return False
-        made = known_integers(self._file, operator, [value for value in values if value is not None], output)
+        inputs = tuple(value for value in values if value is not None)
+        made = known_integers(Step(plain, inputs, output, partial(self._file.options, operator)))
         if made is None:
             return False
         self.values[output.name] = replace(output, constant=made)
+        self.known.add(output.name)
         return True
 
     def _sized(self, plain: Operator) -> Operator:
         """An operator whose output has the shape that integers known now give it, without inputs that have no values.
 
-        Lists of tensors are converted so: what is before a place, what is set, and what is behind it.
+        A file has 1 for an extent that is open. Lists of tensors are converted so: what is before a place, what is set,
+        and what is behind it.
         """
         values = [self.values.get(name) for name in plain.inputs]
-        if plain.operator == "SLICE" and len(plain.outputs) == 1 and plain.outputs[0] not in self.outputs:
-            shape, output = sliced_shape(values), self.values.get(plain.outputs[0])
-            if shape is not None and output is not None:
+        output = self.values.get(plain.outputs[0]) if len(plain.outputs) == 1 else None
+        if output is not None and output.name not in self.outputs:
+            shape = _shape_of(plain.operator, values, output)
+            if shape is not None:
                 self.values[output.name] = replace(output, shape=shape)
         if plain.operator != "CONCATENATION":
             return plain
@@ -233,7 +249,24 @@ class Flow:
             raise _NotInlinedError(f"its subgraph has values of another form: {forms}")
 
 
+def _shape_of(word: str, values: Sequence[Value | None], output: Value) -> tuple[int, ...] | None:
+    match word, values:
+        case "SLICE", _:
+            return sliced_shape(values)
+        case "RESHAPE", [Value() as data, Value() as places]:
+            return reshaped_shape(data, places)
+        case "FULLY_CONNECTED", [Value() as data, Value() as weight, *_]:
+            return dense_shape(data, weight, output)
+        case "SPACE_TO_BATCH_ND", [Value() as data, Value() as block, Value() as widths]:
+            return spread_shape(data, block, widths)
+        case "EXPAND_DIMS", [Value() as data, Value() as axis]:
+            return expanded_shape(data, axis)
+        case (("CONV_2D" | "DEPTHWISE_CONV_2D"), [Value() as data, *_]) if data.shape and output.shape:
+            return (data.shape[0], *output.shape[1:])
+    return None
+
+
 def flow_of(file: TfliteFile, graph: Subgraph) -> Operators:
-    """A subgraph without operators that run others, where that can be."""
-    has_callers = any(plain.operator in CALLERS and plain.outputs for plain in graph.plains)
-    return Flow(file, graph) if has_callers else graph
+    """A subgraph without operators that run others, and with the shapes that it computes, where that can be."""
+    is_known = all(plain.operator not in (*CALLERS, *SIZING) or not plain.outputs for plain in graph.plains)
+    return graph if is_known else Flow(file, graph)

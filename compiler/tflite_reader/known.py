@@ -24,10 +24,6 @@ def known_array(step: Step) -> Array | None:
     return made if fits else None
 
 
-def _shape(step: Step) -> Array | None:
-    return np.array(step.inputs[0].shape, DTYPES[step.output.type])
-
-
 def _rank(step: Step) -> Array | None:
     return np.array(len(step.inputs[0].shape), DTYPES[step.output.type])
 
@@ -75,7 +71,6 @@ def _numbers(step: Step) -> Array | None:
 
 
 _READERS: dict[str, Callable[[Step], Array | None]] = {
-    "SHAPE": _shape,
     "RANK": _rank,
     "ZEROS_LIKE": _zeros,
     "FILL": _filled,

@@ -61,6 +61,10 @@ class Layers:
             return f"it must have data, weights and perhaps a bias: {len(step.inputs)} inputs"
         return _operands_fault(step) or self._readers[step.plain.operator](step)
 
+    def sums(self, step: Step) -> Operator | Reason:
+        """The operator of bytes whose output is its sums; what becomes of these is not part of it."""
+        return _operands_fault(step) or self._readers[step.plain.operator](step)
+
     def _wide(self, step: Step) -> Operator | Reason:
         """A layer of 16-bit data, as operators of bytes take the place of later."""
         sums = wide_sums(step)
@@ -138,7 +142,7 @@ def _convolution(kind: Kind, step: Step, weight: Value, options_of: str, groups:
 
 
 def _made(kind: Kind, step: Step, activation: int, attributes: dict[str, Any]) -> Operator | Reason:
-    clamp = activation_bounds(step.output, activation)
+    clamp = None if step.output.type == "s32" else activation_bounds(step.output, activation)
     if isinstance(clamp, str):
         return clamp
     return replace(step.plain, kind=kind, clamp=clamp, attributes=attributes)

@@ -60,9 +60,10 @@ class _Reader:
             raise self._file.error("a model must have a subgraph, not none")
         graph = self._graph = flow_of(self._file, Subgraph(self._file, 0))
         self._values, self._outputs = graph.values, frozenset(graph.outputs)
-        self._known = set[str]()
+        self._known = set(graph.known) if isinstance(graph, Flow) else set[str]()
         self._states = States(self._file, graph)
-        self._layers, self._floats = Layers(self._values), FloatOperators(self._values)
+        self._layers = Layers(self._values)
+        self._floats = FloatOperators(self._values, self._layers)
         self._recurrent = Recurrent(self._file, graph, self._floats, self._states.keep)
         self._dilations = dilations_of(graph.plains, self._values, graph.outputs, self._is_simple)
         idle = {index for dilation in self._dilations.values() for index in dilation.idle}

@@ -84,6 +84,14 @@ def _slice(step: Step) -> list[Link] | Reason:
 
 
 def _strided_slice(step: Step) -> list[Link] | Reason:
+    places = strided_places(step)
+    return (
+        places if isinstance(places, str) else [*_cut(step.inputs[0].shape, places), _reshape_link(step.output.shape)]
+    )
+
+
+def strided_places(step: Step) -> list[slice] | Reason:
+    """What a STRIDED_SLICE takes of each axis of its data."""
     options, shape = step.options("StridedSliceOptions"), step.inputs[0].shape
     begin, end, strides = (integers(value) for value in step.inputs[1:4])
     if begin is None or end is None or strides is None or not len(begin) == len(end) == len(strides):
@@ -111,7 +119,7 @@ def _strided_slice(step: Step) -> list[Link] | Reason:
             stop = None if options.EndMask() >> index & 1 else last
             places.append(slice(start, stop, stride))
         axis += 1
-    return [*_cut(shape, places + [slice(None)] * (len(shape) - len(places))), _reshape_link(step.output.shape)]
+    return places + [slice(None)] * (len(shape) - len(places))
 
 
 def _cut(shape: Shape, places: list[slice]) -> list[Link]:

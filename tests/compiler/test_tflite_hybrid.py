@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.islands.island import float_operators
-from int8tune.compiler.obstacles import obstacles
+from int8tune.compiler.obstacles import int8_share, obstacles
+from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.onnx_islands import assert_close
 from tests.support.models.tflite_islands import SHAPE, IslandWriter, outputs_of, stored_feed
@@ -55,8 +56,11 @@ def test_hybrid_layers_are_litert_s(tmp_path: Path) -> None:
     made = [layer(w, "FULLY_CONNECTED", data, how, is_one) for how in (False, True) for is_one in (False, True)]
     made += [layer(w, "CONV_2D", data), layer(w, "CONV_2D", data, is_one=True), layer(w, "DEPTHWISE_CONV_2D", data)]
     file = w.model(*made)
-    floats = float_operators(read_tflite(file, "hybrid"))
-    assert (floats["FULLY_CONNECTED"], floats["CONV_2D"], floats["DEPTHWISE_CONV_2D"]) == (4, 2, 1)
+    graph = read_tflite(file, "hybrid")
+    assert int8_share(graph) == 1
+    assert len(quantized_layers(graph)) == 7
+    floats = float_operators(graph)
+    assert (floats["QUANTIZE"], floats["DEQUANTIZE"]) == (7, 7)
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
 
 
@@ -172,7 +176,7 @@ def test_a_single_scale_of_a_single_depthwise_channel_is_litert_s(tmp_path: Path
     # Without a bias LiteRT reads one from anywhere.
     inputs, made = [data, weight, RNG.normal(size=1)], (*SHAPE[:3], 1)
     file = w.model(w.apply("DEPTHWISE_CONV_2D", inputs, made, "DepthwiseConv2D", version=6, **fields))
-    assert float_operators(read_tflite(file, "hybrid"))["DEPTHWISE_CONV_2D"] == 1
+    assert len(quantized_layers(read_tflite(file, "hybrid"))) == 1
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed((*SHAPE[:3], 1))}))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -32,6 +34,7 @@ LIMIT_S = 1800.0
 END_LIMIT_S = 2.0
 SEND_LIMIT_S = 10.0
 REPORT_EVERY_S = 0.25
+STACK_BYTES = 1 << 28
 _LONGEST_TAIL = 300
 _EXPECTED = {kind.__name__: kind for kind in (ModelError, ObstacleError, NoLinkerError, ExportError, WorkloadError)}
 
@@ -179,13 +182,20 @@ def _live(work: Callable[[Report], dict[str, object]], sock: socket.socket, stde
         os._exit(1)
 
 
+def _on_deep_stack(work: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """What it makes in a thread: TVM goes down a model's operators by recursion, thousands deep."""
+    threading.stack_size(STACK_BYTES)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
 def _answer(work: Callable[[Report], dict[str, object]], sock: socket.socket) -> dict[str, object]:
     def tell(doing: str, done: int, total: int) -> None:
         message = {"doing": doing, "done": done, "total": total}
         framing.send(sock, message, time.monotonic() + SEND_LIMIT_S)
 
     try:
-        return work(tell)
+        return _on_deep_stack(lambda: work(tell))
     except tuple(_EXPECTED.values()) as error:
         named = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _EXPECTED)
         return {"error": named, "text": str(error)}

@@ -25,12 +25,18 @@ class Quantized:
     """Names of values.
 
     Attributes:
-        steps: integers, less the zero point: [rows, values].
+        stored: integers in binary32: [rows, values].
         scale: [rows, 1].
+        zero_point: [rows, 1], empty where it is 0.
     """
 
-    steps: str
+    stored: str
     scale: str
+    zero_point: str = ""
+
+    def steps(self, at: Nodes) -> str:
+        """Integers less the zero point."""
+        return at.apply("Sub", self.stored, self.zero_point) if self.zero_point else self.stored
 
 
 def is_hybrid(at: Nodes, data_index: int = 0) -> bool:
@@ -47,6 +53,19 @@ def require_symmetric(at: Nodes) -> None:
     assert weight.quantization is not None
     is_known = at.step.plain.operator in UNSIGNED and not weight.quantization.per_channel
     at.require(weight.type == "s8" or is_known, "LiteRT reads its weights of u8 as s8, and has one scale for them")
+    # LiteRT reads scales behind the only one.
+    is_read = weight.quantization.scale.size == 1 < weight.shape[-1] and at.step.plain.operator == "DEPTHWISE_CONV_2D"
+    at.require(not is_read, "its weights must have a scale for each channel")
+
+
+def quantized(at: Nodes, rows: str) -> Quantized:
+    """Rows of the data of a layer, as LiteRT's kernel of it has them."""
+    word, weight = at.step.plain.operator, at.value(1)
+    if word == "FULLY_CONNECTED":
+        is_symmetric = not at.options("FullyConnected").AsymmetricQuantizeInputs()
+    else:
+        is_symmetric = word == "CONV_2D" and weight.quantization is not None and weight.quantization.scale.size == 1
+    return (symmetric if is_symmetric else asymmetric)(at, rows)
 
 
 def stored_weight(at: Nodes) -> np.ndarray:
@@ -99,7 +118,7 @@ def asymmetric(at: Nodes, rows: str) -> Quantized:
     scale = at.apply("Cast", wide, to=1)
     steps = at.apply("Add", at.apply("Mul", rows, at.apply("Div", at.number(1.0), scale)), offset)
     bounded = at.clipped(half_away(at, steps, np.float32), LOW, HIGH)
-    return Quantized(at.apply("Sub", bounded, offset), scale)
+    return Quantized(bounded, scale, offset)
 
 
 def _double(at: Nodes, value: float) -> str:

@@ -14,11 +14,10 @@ import numpy as np
 from int8tune.compiler.operators.resize import nearest_positions
 from int8tune.compiler.padding import same_padding
 from int8tune.compiler.tflite_reader.floats.hybrid import (
-    asymmetric,
     is_hybrid,
+    quantized,
     require_symmetric,
     stored_weight,
-    symmetric,
     weight_scale,
 )
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
@@ -87,15 +86,10 @@ def _windowed(at: Nodes, options: Any, kernel: Pair, order: tuple[int, ...], gro
 def _hybrid(at: Nodes, convolved: Callable[..., str], order: tuple[int, ...], axis: int, data: int = 0) -> str:
     """A convolution of images that are quantized at run time; `axis` is that of output channels in the weights."""
     require_symmetric(at)
-    channels, is_one = at.shape(1)[axis], at.value(1).quantization.scale.size == 1  # type: ignore[union-attr]
-    # LiteRT reads scales behind the only one.
-    is_read = is_one and channels > 1 and at.step.plain.operator == "DEPTHWISE_CONV_2D"
-    at.require(not is_read, "its weights must have a scale for each channel")
-    batch, *rest = at.shape(data)
-    rows = at.shaped(at.input(data), (batch, math.prod(rest)))
-    found = symmetric(at, rows) if is_one and at.step.plain.operator == "CONV_2D" else asymmetric(at, rows)
+    channels, (batch, *rest) = at.shape(1)[axis], at.shape(data)
+    found = quantized(at, at.shaped(at.input(data), (batch, math.prod(rest))))
     weight = np.ascontiguousarray(stored_weight(at).transpose(order))
-    sums = convolved(at.shaped(found.steps, at.shape(data)), at.constant(weight))
+    sums = convolved(at.shaped(found.steps(at), at.shape(data)), at.constant(weight))
     name = at.apply("Mul", sums, at.constant(weight_scale(at, channels)))
     return at.biased(at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1))), max(data, 1) + 1)
 

@@ -23,6 +23,7 @@ from int8tune.compiler.tflite_reader.floats import (
     scatters,
     spectra,
 )
+from int8tune.compiler.tflite_reader.floats.hybrid_layers import HybridLayer, hybrid_layer
 from int8tune.compiler.tflite_reader.floats.nodes import (
     MOST_KNOWN_VALUES,
     OPSET,
@@ -35,6 +36,7 @@ from int8tune.compiler.tflite_reader.floats.stored import stored_fault
 from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
 from int8tune.compiler.tflite_reader.floats.wide_resize import is_wide_resize, wide_resize
 from int8tune.compiler.tflite_reader.floats.wide_softmax import is_wide_softmax, wide_softmax
+from int8tune.compiler.tflite_reader.layers import Layers
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
 
@@ -60,10 +62,10 @@ Form = tuple[str, tuple[int, ...]]
 
 
 class FloatOperators:
-    """Makes operators of kind FLOAT; `values` grows by the numbers that they read and make."""
+    """Makes operators of kind FLOAT, and those of layers between them; `values` grows by what they read and make."""
 
-    def __init__(self, values: Values) -> None:
-        self._values = values
+    def __init__(self, values: Values, layers: Layers) -> None:
+        self._values, self._layers = values, layers
         self._numbers: dict[str, str] = {}
 
     def read(self, step: Step, reason: str) -> tuple[Operator, ...] | Reason:
@@ -82,6 +84,8 @@ class FloatOperators:
         try:
             for value in (*step.inputs, *outputs):  # before a reader makes places of them
                 at.require(math.prod(value.shape) <= MOST_VALUES, _too_many(MOST_VALUES, value.shape))
+            if (layer := hybrid_layer(step, self._values, self._layers)) is not None:
+                return self._hybrid(layer, reason)
             made = _exact(at) or read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
@@ -91,6 +95,12 @@ class FloatOperators:
             return self._operators(at, names, reason, _macs(at, forms))
         except (UnsupportedOperatorError, OperandError) as fault:
             return str(fault)
+
+    def _hybrid(self, made: HybridLayer, reason: str) -> tuple[Operator, ...]:
+        """A layer of bytes between nodes that quantize its data and nodes that take its sums."""
+        parts = [(made.quantizing, made.quantized), (made.summed, (made.result,))]
+        before, behind = (self._operators(at, names, reason, _macs(at, self._forms(at, names))) for at, names in parts)
+        return (*before, made.layer, *behind)
 
     def _forms(self, at: Nodes, names: Sequence[str]) -> dict[str, Form]:
         """What ONNX says that the nodes make, which must be what the file says."""

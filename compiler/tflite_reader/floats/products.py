@@ -10,11 +10,10 @@ import math
 import numpy as np
 
 from int8tune.compiler.tflite_reader.floats.hybrid import (
-    asymmetric,
     is_hybrid,
+    quantized,
     require_symmetric,
     stored_weight,
-    symmetric,
     weight_scale,
 )
 from int8tune.compiler.tflite_reader.floats.hybrid_products import hybrid_product
@@ -33,7 +32,7 @@ def _dense(at: Nodes) -> str:
     at.require(size % features == 0, f"data {at.shape(0)} are no rows of {features} values")
     rows = at.shaped(at.input(0), (size // features, features))
     if is_hybrid(at):
-        name = _hybrid_dense(at, rows, bool(options.AsymmetricQuantizeInputs()))
+        name = _hybrid_dense(at, rows)
         return at.shaped(at.activated(name, options.FusedActivationFunction()), at.outputs[0].shape)
     if at.value(1).constant is None:
         weight = at.transposed(at.input(1), (1, 0))
@@ -43,12 +42,11 @@ def _dense(at: Nodes) -> str:
     return at.shaped(at.activated(name, options.FusedActivationFunction()), at.outputs[0].shape)
 
 
-def _hybrid_dense(at: Nodes, rows: str, is_asymmetric: bool) -> str:
+def _hybrid_dense(at: Nodes, rows: str) -> str:
     """Rows that are quantized at run time."""
     require_symmetric(at)
-    found = asymmetric(at, rows) if is_asymmetric else symmetric(at, rows)
-    weight = stored_weight(at)
-    sums = at.apply("MatMul", found.steps, at.constant(np.ascontiguousarray(weight.T)))
+    found, weight = quantized(at, rows), stored_weight(at)
+    sums = at.apply("MatMul", found.steps(at), at.constant(np.ascontiguousarray(weight.T)))
     scale = at.apply("Mul", found.scale, at.constant(weight_scale(at, len(weight))))
     return at.biased(at.apply("Mul", sums, scale))
 

@@ -58,7 +58,7 @@ class _Weights:
         if not product.scale:
             return at.apply("MatMul", rows, product.numbers)
         quantized = (asymmetric if self._is_asymmetric else symmetric)(at, rows)
-        sums = at.apply("MatMul", quantized.steps, product.numbers)
+        sums = at.apply("MatMul", quantized.steps(at), product.numbers)
         return at.apply("Mul", sums, at.apply("Mul", quantized.scale, product.scale))
 
     def _part(self, slot: int) -> tuple[Numbers, Numbers | None]:

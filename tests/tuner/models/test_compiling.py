@@ -47,6 +47,17 @@ class Faulty:
     def bug(self) -> NoReturn:
         raise ValueError("a bug")
 
+    def deep(self) -> NoReturn:
+        """What TVM does in an expression of an expression, and so on, takes more than 8 MiB of stack."""
+        import tvm
+        import tvm_ffi
+
+        expression = tvm.tirx.Var("x", "int32")
+        for _ in range(40_000):
+            expression = expression + 1
+        tvm_ffi.structural_hash(expression)
+        raise ValueError("it is deep")
+
     def reject(self) -> NoReturn:
         raise WorkloadError("no template takes it")
 
@@ -63,6 +74,7 @@ def graph(tmp_path: Path) -> Graph:
     [
         ("abort", "the compiler ended, killed by SIGABRT: LLVM ERROR: out of registers"),
         ("bug", "the compiler ended, exited with status 1: ValueError: a bug"),
+        ("deep", "the compiler ended, exited with status 1: ValueError: it is deep"),
         ("hang", "the compiler was not done after 0.5 s"),
     ],
 )
