@@ -6,6 +6,7 @@ such a condition takes. LiteRT has no kernel of CALL. Sources: kernels/while.cc 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,15 @@ from typing import Any
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Operator, Quantization, Value
 from int8tune.compiler.naming import free_name
-from int8tune.compiler.tflite_reader.file import MOST_OPERATORS, MOST_TENSORS, Operators, Subgraph, TfliteFile
+from int8tune.compiler.tflite_reader.file import (
+    MOST_AXES,
+    MOST_ELEMENTS,
+    MOST_OPERATORS,
+    MOST_TENSORS,
+    Operators,
+    Subgraph,
+    TfliteFile,
+)
 from int8tune.compiler.tflite_reader.integers import (
     dense_shape,
     expanded_shape,
@@ -155,7 +164,7 @@ class Flow:
         output = self.values.get(plain.outputs[0]) if len(plain.outputs) == 1 else None
         if output is not None and output.name not in self.outputs:
             shape = _shape_of(plain.operator, values, output)
-            if shape is not None:
+            if shape is not None and len(shape) <= MOST_AXES and math.prod(shape) <= MOST_ELEMENTS:
                 self.values[output.name] = replace(output, shape=shape)
         if plain.operator != "CONCATENATION":
             return plain

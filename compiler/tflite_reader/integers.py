@@ -91,7 +91,7 @@ def _gathered(step: Step, arrays: Sequence[Array]) -> Array | None:
 
 
 def _product(step: Step, arrays: Sequence[Array]) -> Array | None:
-    """Of a list; 1 of an empty one."""
+    """The product of a list; 1 for an empty one."""
     if len(arrays) != 2 or arrays[0].ndim != 1 or arrays[1].reshape(-1).tolist() not in ([0], [-1]):
         return None
     made = arrays[0].prod(dtype=arrays[0].dtype, keepdims=bool(step.options("ReducerOptions").KeepDims()))
@@ -99,7 +99,7 @@ def _product(step: Step, arrays: Sequence[Array]) -> Array | None:
 
 
 def _cut(step: Step, arrays: Sequence[Array]) -> Array | None:
-    """Of a list; a place of it where the output has no axis."""
+    """A part of a list, or a place of it where the output has no axis."""
     places = strided_places(step) if len(arrays) == 4 and arrays[0].ndim == 1 else ""
     made = None if isinstance(places, str) else arrays[0][places[0]]
     return made.reshape(step.output.shape) if made is not None and made.size == math.prod(step.output.shape) else None

@@ -223,6 +223,13 @@ def tflite(folder: Path) -> None:
     (folder / "m.tflite").write_bytes(network())
 
 
+def tflite_open_batch(folder: Path) -> None:
+    from tests.support.models.tflite_open_batch import OpenWriter, dense_of_rows
+
+    w = OpenWriter()
+    (folder / "m.tflite").write_bytes(w.model(dense_of_rows(w)))
+
+
 def tflite_words(folder: Path) -> None:
     from tests.support.models.tflite_words import network
 

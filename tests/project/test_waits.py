@@ -27,6 +27,7 @@ ALLOWED = {
     ("results/postgresql/spool.py", "batches", "readline"): "`hold_own` lets nothing in but files",
     ("results/postgresql/spool.py", "_whole", "readline"): "`hold_own` lets nothing in but files",
     ("tuner/lab/metaschedule.py", "_lines", "readline"): "what is no file was refused before",
+    ("tuner/models/compiling.py", "_on_deep_stack", "result"): "whoever asked ends the process when its time is over",
     ("tuner/watching/server.py", "_head_of", "recv"): "`settimeout` has set what is left of the deadline",
     ("rpc/farm/driver.py", "_work", "get"): "a board's thread has nothing else to do; `end` sends it None",
 }
