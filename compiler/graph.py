@@ -59,6 +59,11 @@ class Quantization:
         return self.scale.reshape(form) * steps.astype(np.float32)
 
 
+def whole_numbers(zero_point: int = 0) -> Quantization:
+    """What stored values stand for in steps of 1."""
+    return Quantization(np.ones(1, np.float32), np.array([zero_point], np.int64))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """A tensor that an operator takes or makes.

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.graph import Graph, Kind, Operator, Value, whole_numbers
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import WORDS
 from int8tune.compiler.operators.word_bytes import byte_point
@@ -63,7 +61,7 @@ class _Writer:
 
     def _new(self, name: str, shape: tuple[int, ...], type_: str, point: int) -> str:
         name = free_name(name, self.values)
-        quantization = Quantization(np.ones(1, np.float32), np.array([point], np.int64))
+        quantization = whole_numbers(point)
         self.values[name] = Value(name, shape, type_, quantization)  # type: ignore[arg-type]
         return name
 

@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from zoo_keras import keras_entries
-from zoo_models import SIDE, Entry, entries
+from zoo_models import CALIBRATION_SAMPLES, SIDE, Entry, entries
 from zoo_tables import SAMPLES, roundings, table, times
 
 OPSET, PT2E_OPSET = 17, 18
-CALIBRATION_SAMPLES = 4
 LAYERS = ["Conv", "MatMul", "Gemm"]
 
 

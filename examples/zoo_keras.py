@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zoo_models import SIDE
+from zoo_models import CALIBRATION_SAMPLES, SIDE
 
-CALIBRATION_SAMPLES = 4
 # Xception, Inception V3 and Inception-ResNet V2 take no smaller ones than 71 and 75.
 LARGER_SIDE = 96
 

@@ -8,6 +8,7 @@ from typing import Any
 
 # Of most pictures, in pixels.
 SIDE = 64
+CALIBRATION_SAMPLES = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from zoo_roundings import least_sqnr_db
 LIMIT_S = 900
 SAMPLES = 4
 PEERS = {".onnx": ("onnxruntime", "openvino"), ".tflite": ("litert", "openvino")}
-ALL_PEERS = ("onnxruntime", "openvino", "litert")
+ALL_PEERS = tuple(dict.fromkeys(name for names in PEERS.values() for name in names))
 
 Row = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from int8tune.compiler.graph import Kind, Quantization, Value
+from int8tune.compiler.graph import Kind, Value, whole_numbers
 from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
@@ -95,7 +95,7 @@ class IntegerProducts:
         points = {0} if point is None else set(point.array.reshape(-1).tolist())
         if len(points) > 1:
             raise UnsupportedNodeError(f"its weights have {len(points)} zero points, a kernel takes one")
-        return Constant(weight.name, weight.array, _plain(points.pop()))
+        return Constant(weight.name, weight.array, whole_numbers(points.pop()))
 
     def _point(self, node: Node, index: int) -> int | str:
         """The zero point of data; its name where it is computed."""
@@ -130,7 +130,7 @@ class IntegerProducts:
 
     def _new(self, node: Node, what: str, shape: tuple[int, ...], type_: str, point: int) -> Value:
         name = self._values.unused(f"{node.outputs[0]}/{what}")
-        self._values.by_name[name] = Value(name, shape, type_, _plain(point))  # type: ignore[arg-type]
+        self._values.by_name[name] = Value(name, shape, type_, whole_numbers(point))  # type: ignore[arg-type]
         return self._values.by_name[name]
 
     def _correct(self, node: Node, sums: Value, point: str, met: Array) -> None:
@@ -212,11 +212,6 @@ class _Correction:
         for share in shares[:-1]:
             rest = self.writer.apply("Sub", rest, share)
         self.writer.apply("Sub", rest, shares[-1], output=self._output)
-
-
-def _plain(point: int) -> Quantization:
-    """Stored values that stand for numbers in steps of 1."""
-    return Quantization(np.ones(1, np.float32), np.array([point], np.int64))
 
 
 def _met(form: KernelForm, shape: tuple[int, ...]) -> Array:

@@ -59,10 +59,10 @@ class Layers:
             return self._readers[step.plain.operator](step)
         if len(step.inputs) not in (2, 3):
             return f"it must have data, weights and perhaps a bias: {len(step.inputs)} inputs"
-        return _operands_fault(step) or self._readers[step.plain.operator](step)
+        return self.of_bytes(step)
 
-    def sums(self, step: Step) -> Operator | Reason:
-        """The operator of bytes whose output is its sums; what becomes of these is not part of it."""
+    def of_bytes(self, step: Step) -> Operator | Reason:
+        """The operator of a layer with weights, whose output has bytes, or is its sums."""
         return _operands_fault(step) or self._readers[step.plain.operator](step)
 
     def _wide(self, step: Step) -> Operator | Reason:

@@ -81,11 +81,10 @@ std::vector<int> Marked(const std::string& folder) {
 // and a child that was not listed yet: a pass with one of these is followed by another.
 int EndMarked(const std::string& folder, double limit_s) {
   double deadline = Now() + limit_s;
-  std::vector<int> before, listed;
-  for (int left = 0;; usleep(1000)) {
-    left = 0;
-    before.swap(listed);
-    listed = Processes();
+  std::vector<int> before;
+  for (;; usleep(1000)) {
+    int left = 0;
+    std::vector<int> listed = Processes();
     for (int pid : listed) {
       if (pid == getpid()) continue;
       std::string environment = EnvironmentOf(pid);
@@ -93,6 +92,7 @@ int EndMarked(const std::string& folder, double limit_s) {
       else if (environment.empty() && std::find(before.begin(), before.end(), pid) == before.end()) ++left;
     }
     if (!left || Now() > deadline) return left;
+    before.swap(listed);
   }
 }
 

@@ -12,6 +12,7 @@ from int8tune.compiler.islands.island import float_operators
 from int8tune.compiler.obstacles import int8_share, obstacles
 from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.compiler.tflite_reader.model import read_tflite
+from int8tune.schedules.workload import MAX_REDUCTION
 from tests.support.models.onnx_islands import assert_close
 from tests.support.models.tflite_islands import SHAPE, IslandWriter, outputs_of, stored_feed
 from tests.support.run.thinned import one_in
@@ -62,6 +63,19 @@ def test_hybrid_layers_are_litert_s(tmp_path: Path) -> None:
     floats = float_operators(graph)
     assert (floats["QUANTIZE"], floats["DEQUANTIZE"]) == (7, 7)
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
+
+
+def test_sums_that_no_layer_has_are_litert_s(tmp_path: Path) -> None:
+    """A row has more products than sums of 32 bits have room for."""
+    features = MAX_REDUCTION + 7
+    w = IslandWriter((2, features))
+    data = w.apply("ADD", [w.data, RNG.normal(size=features)], (2, features), "Add")
+    weight = w.constant("w", "s8", RNG.integers(-127, 128, (3, features)), 0.01)
+    fields = {"version": 9, "asymmetricQuantizeInputs": True}
+    made = w.apply("FULLY_CONNECTED", [data, weight, RNG.normal(size=3)], (2, 3), "FullyConnected", **fields)
+    file = w.model(made)
+    assert float_operators(read_tflite(file, "hybrid"))["FULLY_CONNECTED"] == 1
+    assert_close(*outputs_of(file, tmp_path, {"x": stored_feed((2, features))}))
 
 
 @pytest.mark.thorough

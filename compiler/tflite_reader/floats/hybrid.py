@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from int8tune.compiler.graph import Value
 from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, half_away
 
@@ -75,11 +76,10 @@ def stored_weight(at: Nodes) -> np.ndarray:
     return constant.view(np.int8).astype(np.float32)
 
 
-def weight_scale(at: Nodes, channels: int) -> np.ndarray:
+def weight_scale(weight: Value, channels: int) -> np.ndarray:
     """One scale for each output channel."""
-    quantization = at.value(1).quantization
-    assert quantization is not None
-    return np.broadcast_to(quantization.scale, channels).astype(np.float32)
+    assert weight.quantization is not None
+    return np.broadcast_to(weight.quantization.scale, channels).astype(np.float32)
 
 
 def symmetric(at: Nodes, rows: str) -> Quantized:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from int8tune.compiler.graph import Kind, Operator, Quantization, Value
+from int8tune.compiler.graph import Kind, Operator, Value, whole_numbers
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import Array
 from int8tune.compiler.tflite_reader.floats.hybrid import is_hybrid, quantized, require_symmetric, weight_scale
@@ -50,16 +50,18 @@ class HybridLayer:
     result: str
 
 
-def hybrid_layer(step: Step, values: Values, layers: Layers) -> HybridLayer | None:
+def hybrid_layer(at: Nodes, values: Values, layers: Layers) -> HybridLayer | None:
     """What computes an operator, with the values between; None where that is no dynamic-range layer of a template.
+
+    Args:
+        at: of the operator, without nodes.
 
     Raises:
         UnsupportedOperatorError: LiteRT computes no such layer.
     """
-    plain = step.plain
-    if plain.operator not in OPTIONS or len(step.inputs) not in (2, 3) or len(plain.outputs) != 1:
+    step = at.step
+    if step.plain.operator not in OPTIONS or len(at) not in (2, 3) or len(at.outputs) != 1:
         return None
-    at = Nodes(step, (step.output,), is_raw=False)
     data = step.inputs[0]
     if not is_hybrid(at) or data.constant is not None or step.output.type != "f32" or not data.shape:
         return None
@@ -84,7 +86,7 @@ def _layer(step: Step, values: Values, layers: Layers) -> tuple[Operator, tuple[
     values[stored.name] = stored
     names = (rows.name, stored.name)
     plain = replace(step.plain, inputs=names, outputs=(sums.name,))
-    made = layers.sums(replace(step, plain=plain, inputs=(rows, stored), output=sums))
+    made = layers.of_bytes(replace(step, plain=plain, inputs=(rows, stored), output=sums))
     if isinstance(made, Operator) and math.prod(values[stored.name].shape[1:]) <= MAX_REDUCTION:
         return made, (rows, sums)
     for value in (rows, sums, stored):
@@ -94,8 +96,8 @@ def _layer(step: Step, values: Values, layers: Layers) -> tuple[Operator, tuple[
 
 def _new(values: Values, name: str, shape: tuple[int, ...], type_: str) -> Value:
     """A value of integers that stand for themselves."""
-    name, plain = free_name(name, values), Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
-    values[name] = Value(name, shape, type_, plain)  # type: ignore[arg-type]
+    name = free_name(name, values)
+    values[name] = Value(name, shape, type_, whole_numbers())  # type: ignore[arg-type]
     return values[name]
 
 
@@ -136,7 +138,7 @@ def _summed(step: Step, layer: Operator, sums: Value, factors: Sequence[Value]) 
         point = at.shaped(at.apply("Cast", at.input(2), to=_INT32), each)
         rest = at.apply("Sub", rest, at.apply("Mul", point, at.constant(_met(layer, step.inputs[1], step))))
     numbers, scale = at.apply("Cast", rest, to=_FLOAT), at.shaped(at.input(1), each)
-    scales = at.constant(weight_scale(Nodes(step, (step.output,), is_raw=False), shape[-1]))
+    scales = at.constant(weight_scale(step.inputs[1], shape[-1]))
     if layer.kind is Kind.DENSE:
         made = at.apply("Mul", numbers, at.apply("Mul", scale, scales))
     else:

@@ -39,7 +39,7 @@ def hybrid_product(at: Nodes, data: str, is_data_turned: bool, is_weight_turned:
     rows = at.shaped(data, (math.prod(shape[:-1]), shape[-1]))
     found = asymmetric(at, rows) if is_asymmetric else symmetric(at, rows)
     sums = at.apply("MatMul", at.shaped(found.steps(at), shape), at.constant(weight))
-    scales = weight_scale(at, weight.shape[-1])
+    scales = weight_scale(at.value(1), weight.shape[-1])
     factor = at.apply("Mul", at.shaped(found.scale, (*shape[:-1], 1)), at.constant(scales))
     return at.apply("Mul", sums, factor)
 

@@ -90,7 +90,7 @@ def _hybrid(at: Nodes, convolved: Callable[..., str], order: tuple[int, ...], ax
     found = quantized(at, at.shaped(at.input(data), (batch, math.prod(rest))))
     weight = np.ascontiguousarray(stored_weight(at).transpose(order))
     sums = convolved(at.shaped(found.steps(at), at.shape(data)), at.constant(weight))
-    name = at.apply("Mul", sums, at.constant(weight_scale(at, channels)))
+    name = at.apply("Mul", sums, at.constant(weight_scale(at.value(1), channels)))
     return at.biased(at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1))), max(data, 1) + 1)
 
 

@@ -84,7 +84,7 @@ class FloatOperators:
         try:
             for value in (*step.inputs, *outputs):  # before a reader makes places of them
                 at.require(math.prod(value.shape) <= MOST_VALUES, _too_many(MOST_VALUES, value.shape))
-            if (layer := hybrid_layer(step, self._values, self._layers)) is not None:
+            if (layer := hybrid_layer(at, self._values, self._layers)) is not None:
                 return self._hybrid(layer, reason)
             made = _exact(at) or read(at)
             names = [made] if isinstance(made, str) else list(made)

@@ -47,7 +47,7 @@ def _hybrid_dense(at: Nodes, rows: str) -> str:
     require_symmetric(at)
     found, weight = quantized(at, rows), stored_weight(at)
     sums = at.apply("MatMul", found.steps(at), at.constant(np.ascontiguousarray(weight.T)))
-    scale = at.apply("Mul", found.scale, at.constant(weight_scale(at, len(weight))))
+    scale = at.apply("Mul", found.scale, at.constant(weight_scale(at.value(1), len(weight))))
     return at.biased(at.apply("Mul", sums, scale))
 
 
