@@ -29,9 +29,13 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(map(number, text.split(","))) if text else ()
 
 
-FloatModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2).")]
+FloatModelArgument = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="A float model: .onnx, .tflite, .pt2 (--trust)."),
+]
 FloatOnnxArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx).")]
-TrustOption = Annotated[bool, typer.Option("--trust", help="Load a .pt2, which may run code in it.")]
+# Hidden, so that helps fit a screen: the argument's help names it.
+TrustOption = Annotated[bool, typer.Option("--trust", hidden=True, help="Load a .pt2, which may run code in it.")]
 DataOption = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Samples: .npz, .npy, pictures, MODULE:FUNCTION."),

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The quantized model to write.")]
 CalibrationOption = Annotated[
-    str, typer.Option("--calibration", metavar="HOW", help="Rule of thresholds: max, percentile[:p], mse, kl, global.")
+    str,
+    typer.Option(
+        "--calibration", metavar="HOW", help="Rule: mse (default), max, percentile[:p], kl, global.", show_default=False
+    ),
 ]
 PerTensorOption = Annotated[bool, typer.Option("--per-tensor", help="One scale for all weights of an operator.")]
 ActivationsOption = Annotated[str, typer.Option("--activations", metavar="TYPE", help="Type of data: u8 or s8.")]
