@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from int8tune.compiler.report import Report
 from int8tune.quantize.errors import QuantizeError
@@ -264,8 +266,15 @@ def _quiet() -> Iterator[None]:
     """Others' quantizers print, and write advice to the log of whoever calls them."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    nowhere = _nowhere()
     try:
-        with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             yield
     finally:
         logging.disable(before)
+
+
+@functools.cache
+def _nowhere() -> TextIO:
+    """A stream like those of a program, as others ask for its encoding; never closed, as their handlers keep it."""
+    return Path(os.devnull).open("w", encoding="utf-8")
