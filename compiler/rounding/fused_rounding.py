@@ -77,7 +77,7 @@ class _Points:
 
     Attributes:
         thresholds: int64 [P, K], the least sum with an output of k or more, for k from `low + 1` to `high`.
-        sums, outputs: int64 [P, N], those next to thresholds, and both ends; and what becomes of them.
+        sums, outputs: int64 [P, N], those next to thresholds and next to both ends; and what becomes of them.
     """
 
     stairs: Staircase
@@ -111,9 +111,10 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
 
 def _points(stairs: Staircase) -> _Points:
     thresholds = stairs.thresholds
-    # Two on either side of a threshold: where the outer ones are right, those beyond them are.
+    # Two on either side of a threshold, and at an end: where one of them is an exception, those beyond are right
+    # if the other one is.
     near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
-    ends = np.stack([stairs.least, stairs.most], axis=1)
+    ends = np.stack([stairs.least, stairs.least + 1, stairs.most - 1, stairs.most], axis=1)
     sums = np.clip(np.concatenate([near, ends], axis=1), stairs.least[:, None], stairs.most[:, None])
     return _Points(stairs, thresholds, sums, stairs.outputs(sums))
 
@@ -152,8 +153,17 @@ def _offsets(
     below_it, above_it = (min(count, least.shape[1] - 1) for count in outside)
     low = np.partition(least, -1 - below_it, axis=1)[:, -1 - below_it]
     high = np.partition(most, above_it, axis=1)[:, above_it]
-    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 1.0)
-    return low, high
+    return np.where(np.isfinite(low), low, 0.0), np.minimum(high, _room_at_ends(stairs, wide))
+
+
+def _room_at_ends(stairs: Staircase, scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The greatest offset [P] with which no sum at an end is beyond a threshold that can't be reached; at most 1."""
+    ends = np.stack([stairs.least, stairs.most], axis=1)
+    outputs = stairs.outputs(ends)
+    is_clamped = (outputs == stairs.low) | (outputs == stairs.high)
+    room = np.abs(outputs) + 0.5 - np.abs(ends) * scale
+    least: npt.NDArray[np.float64] = np.where(is_clamped, 1.0, room).min(axis=1)
+    return least
 
 
 def _exceptions(points: _Points, scale: FloatArray, offset: FloatArray) -> tuple[LongArray, FloatArray, LongArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,12 +43,7 @@ def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
 @given(scales=st.lists(SCALES, min_size=1, max_size=3), bounds=BOUNDS)
 def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple[int, int]) -> None:
     stairs = staircase(scales, *bounds)
-
-    def fixed(channel: int, sums: np.ndarray) -> np.ndarray:
-        at = slice(channel, channel + 1)
-        return scale_fixed_point(sums, stairs.multiplier[at], stairs.shift[at])
-
-    compare_all_sums(stairs, fixed)
+    compare_all_sums(stairs, fixed_of(stairs))
 
 
 # Powers of two and their multiples, too: every other threshold is a tie.
@@ -64,12 +60,49 @@ def test_every_sum_has_the_output_of_a_product_in_binary64(factors: list[float],
     compare_all_sums(exact_staircase(factors, *bounds), exact)
 
 
+@settings(deadline=None, max_examples=40)
+@given(
+    channels=st.lists(
+        st.tuples(st.floats(-16, -0.01).map(lambda exponent: 2.0**exponent), *[st.floats(-3, 3)] * 2),
+        min_size=1,
+        max_size=4,
+    ),
+    bounds=BOUNDS,
+)
+def test_so_has_every_sum_of_a_channel_with_few_thresholds_or_none(
+    channels: list[tuple[float, float, float]], bounds: tuple[int, int]
+) -> None:
+    """Channels that a network does not need have sums of outputs that do not change, or nearly none."""
+    scales, *ends = zip(*channels, strict=True)
+    sums = np.sort(np.rint(np.array(ends) / np.array(scales)), axis=0).astype(np.int64)
+    stairs = staircase(list(scales), *bounds)
+    compare_all_sums(replace(stairs, least=sums[0], most=sums[1]), fixed_of(stairs))
+
+
+def test_channels_without_thresholds_are_found_beside_others() -> None:
+    stairs = staircase([4.6e-7, 0.003, 4.6e-7, 4.6e-7], -114, 141)
+    ends = {"least": [5_000, -9_000, -1_000_000, -300_000], "most": [1_037_095, 9_000, -500_000, 700_000]}
+    stairs = replace(stairs, **{name: np.array(values) for name, values in ends.items()})
+    assert fused_rounding(stairs) is not None
+    compare_all_sums(stairs, fixed_of(stairs))
+
+
+def fixed_of(stairs: FixedStaircase) -> Callable[[int, np.ndarray], np.ndarray]:
+    """The outputs of sums of a channel, by both roundings."""
+
+    def fixed(channel: int, sums: np.ndarray) -> np.ndarray:
+        at = slice(channel, channel + 1)
+        return scale_fixed_point(sums, stairs.multiplier[at], stairs.shift[at])
+
+    return fixed
+
+
 def compare_all_sums(stairs: Staircase, expected: Callable[[int, np.ndarray], np.ndarray]) -> None:
     found = fused_rounding(stairs)
     if found is None:
         return
-    sums = np.arange(-MOST_SUM, MOST_SUM + 1)
     for channel in range(len(stairs.least)):
+        sums = np.arange(stairs.least[channel], stairs.most[channel] + 1)
         made = np.clip(outputs(found, channel, sums), stairs.low, stairs.high)
         np.testing.assert_array_equal(made, np.clip(expected(channel, sums), stairs.low, stairs.high))
 
