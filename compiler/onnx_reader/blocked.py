@@ -17,28 +17,37 @@ GATHER = "GatherBlockQuantized"
 _BITS = (2, 4, 8)
 
 
-def dequantized_blocks(stored: Array, scale: Array, point: Array | None, axis: object, size: object) -> Array | str:
-    """What stored values stand for, where each `size` of them along an axis have one scale; or why not."""
-    if not isinstance(axis, int) or not -stored.ndim <= axis < stored.ndim:
-        return f"its axis must be one of {list(stored.shape)}: {axis}"
-    axis %= stored.ndim
+def over_values(
+    values: Array, stored: np.dtype[Any], scale: Array, point: Array | None, axis: object, size: object
+) -> tuple[Array, Array] | str:
+    """The scale and the zero point of each value, where each `size` of them along an axis share one; or why not.
+
+    Args:
+        stored: the type in which the values are stored.
+    """
+    if not isinstance(axis, int) or not -values.ndim <= axis < values.ndim:
+        return f"its axis must be one of {list(values.shape)}: {axis}"
+    axis %= values.ndim
     if not isinstance(size, int) or not 1 <= size <= MOST_VALUES:
         return f"its block_size must be 1 to {MOST_VALUES}: {size}"
-    blocks = [-(-extent // size) if at == axis else extent for at, extent in enumerate(stored.shape)]
-    parameters = [scale] if point is None else [scale, point]
-    for each in parameters:
+    blocks = [-(-extent // size) if at == axis else extent for at, extent in enumerate(values.shape)]
+    point = np.zeros(blocks, stored) if point is None else point
+    for each in (scale, point):
         if list(each.shape) != blocks:
             return f"blocks of {size} must have scales and zero points of shape {blocks}: {list(each.shape)}"
-    if (
-        scale.dtype != np.float32
-        or stored.dtype.kind not in "iu"
-        or (point is not None and point.dtype != stored.dtype)
-    ):
-        return f"scales of blocks must be f32, and zero points of the values' type: {scale.dtype}, {stored.dtype}"
-    wide = [np.repeat(each, size, axis).take(range(stored.shape[axis]), axis) for each in parameters]
-    steps = stored.astype(np.int64) if point is None else stored.astype(np.int64) - wide[1].astype(np.int64)
+    if scale.dtype != np.float32 or stored.kind not in "iu" or point.dtype != stored:
+        return f"scales of blocks must be f32, and zero points of the values' type: {scale.dtype}, {stored}"
+    wide = [np.repeat(each, size, axis).take(range(values.shape[axis]), axis) for each in (scale, point)]
+    return wide[0], wide[1].astype(np.int64)
+
+
+def dequantized_blocks(stored: Array, scale: Array, point: Array | None, axis: object, size: object) -> Array | str:
+    """What stored values stand for, where each `size` of them along an axis have one scale; or why not."""
+    found = over_values(stored, stored.dtype, scale, point, axis, size)
+    if isinstance(found, str):
+        return found
     with np.errstate(all="ignore"):
-        return np.asarray(steps.astype(np.float32) * wide[0])
+        return np.asarray((stored.astype(np.int64) - found[1]).astype(np.float32) * found[0])
 
 
 def product_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Node]:

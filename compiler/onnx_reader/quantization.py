@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from int8tune.compiler.graph import Quantization
-from int8tune.compiler.onnx_reader.blocked import dequantized_blocks
+from int8tune.compiler.onnx_reader.blocked import dequantized_blocks, over_values
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
@@ -76,8 +76,10 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
         read += sum(constants[name].array.size for name in node.inputs if name in constants)
         if read > MAX_READ:
             raise node_fault(file.name, node, f"with it, nodes read over {MAX_READ} constant values")
-        if node.computes == DEQUANTIZE and source is not None and node.attributes.get("block_size"):
-            constants[node.outputs[0]] = Constant(node.outputs[0], _blocks(file, node, source, constants))
+        has_blocks = bool(node.attributes.get("block_size"))
+        if node.computes in (QUANTIZE, DEQUANTIZE) and source is not None and has_blocks:
+            blocks = _blocks if node.computes == DEQUANTIZE else _stored_blocks
+            constants[node.outputs[0]] = Constant(node.outputs[0], blocks(file, node, source, constants))
         elif node.computes in (QUANTIZE, DEQUANTIZE) and source is None and _is_computed(file, node, constants):
             computed.add(node)
         elif node.computes in (QUANTIZE, DEQUANTIZE):
@@ -170,8 +172,6 @@ def _quantization(file: OnnxFile, node: Node, name: str, constants: Mapping[str,
         raise node_fault(file.name, node, f"between f16 and integers its scale must be {how}")
     if element not in INTEGERS or file.forms[real][0] != "f32":
         raise node_fault(file.name, node, f"it must be between f32 and integers, {quoted(name)} is {element}")
-    if node.attributes.get("block_size"):
-        raise node_fault(file.name, node, "scales of blocks are not supported")
     scale = _parameter(file, node, 1, "scale", constants)
     if scale is None:
         raise node_fault(file.name, node, "it has no scale")
@@ -230,6 +230,19 @@ def _blocks(file: OnnxFile, node: Node, source: Constant, constants: Mapping[str
     return found
 
 
+def _stored_blocks(file: OnnxFile, node: Node, source: Constant, constants: Mapping[str, Constant]) -> Array:
+    """A constant as QuantizeLinear stores it, where blocks of it have scales of their own."""
+    at, scale = node.attributes, _parameter(file, node, 1, "scale", constants)
+    stored = _DTYPES.get(file.forms[node.outputs[0]][0])
+    if scale is None or stored is None:
+        raise node_fault(file.name, node, "it must have scales, and an output of integers")
+    point = _parameter(file, node, 2, "zero point", constants)
+    found = over_values(source.array, np.dtype(stored), scale, point, at.get("axis", 1), at["block_size"])
+    if isinstance(found, str):
+        raise node_fault(file.name, node, found)
+    return _rounded(file, node, source, *found)
+
+
 def _along(values: Array, constant: Constant) -> Array:
     """Values of channels in the form in which they meet the tensor."""
     assert constant.quantization is not None
@@ -239,18 +252,22 @@ def _along(values: Array, constant: Constant) -> Array:
 
 
 def _stored_values(file: OnnxFile, node: Node, source: Constant, quantization: Quantization) -> Array:
-    """A constant as QuantizeLinear stores it: in binary32, halves to even."""
+    """A constant as QuantizeLinear stores it."""
+    target = Constant(source.name, source.array, quantization)
+    return _rounded(file, node, source, _along(quantization.scale, target), _along(quantization.zero_point, target))
+
+
+def _rounded(file: OnnxFile, node: Node, source: Constant, scale: Array, points: Array) -> Array:
+    """Steps of a scale, and what they are stored as: in binary32, halves to even."""
     if source.array.dtype != np.float32 or source.quantization is not None:
         raise node_fault(file.name, node, f"constant {quoted(source.name)} is quantized twice")
     dtype = _DTYPES[file.forms[node.outputs[0]][0]]
     limits = np.iinfo(dtype)
     low, high = file.bounds.get(node.outputs[0], (limits.min, limits.max))
-    target = Constant(source.name, source.array, quantization)
     with np.errstate(all="ignore"):
-        steps = np.rint(source.array / _along(quantization.scale, target))
+        steps = np.rint(source.array / scale)
     if np.isnan(steps).any():
         raise node_fault(file.name, node, f"constant {quoted(source.name)} has values that are no numbers")
-    points = _along(quantization.zero_point, target)
     # Within 2^17 of the bounds every step is exact, so that a zero point can be added to it.
     stored: Array = np.clip(np.clip(steps, -(2.0**17), 2.0**17) + points, low, high).astype(dtype)
     return stored

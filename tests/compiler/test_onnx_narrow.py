@@ -82,6 +82,20 @@ def test_weights_whose_blocks_have_scales_are_numbers(type_: int, axis: int, tmp
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
 
 
+@pytest.mark.parametrize("type_", [onnx.TensorProto.INT8, UINT4, None])
+def test_blocks_may_be_quantized_in_the_file(type_: int | None, tmp_path: Path) -> None:
+    """Extents that are no multiple of a block, ties, and numbers beyond the type."""
+    w, shape = IslandWriter(), (10, 12)
+    ties = np.round(RNG.normal(size=shape) * 20) / 4
+    blocks = [w.constant("w.s", RNG.choice([0.25, 0.5, 1.0], (3, 12)))]
+    if type_ is not None:
+        blocks.append(narrow(w, "w.z", type_, RNG.integers(0, 5, (3, 12))))
+    w.node("QuantizeLinear", [w.constant("w", ties), *blocks], "w.q", axis=0, block_size=4)
+    w.node("DequantizeLinear", ["w.q", *blocks], "w.d", axis=0, block_size=4)
+    w.node("ReduceMax", [w.data, w.constant("axes", [1, 2, 3], np.int64)], "most")
+    exactly(w.file(w.node("Add", ["w.d", "most"], "y"), opset=OPSET), tmp_path, feed_of())
+
+
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("points", ["", "packed"])
 @pytest.mark.parametrize("bias", [False, True])
@@ -130,6 +144,15 @@ def test_a_type_of_four_bits_may_be_an_attribute(tmp_path: Path) -> None:
     w.node("DequantizeLinear", ["x.q", "t"], "y")
     file = w.file("y", opset=OPSET)
     exactly(file, tmp_path, feed_of())
+
+
+def test_blocks_that_are_quantized_wrong_are_refused() -> None:
+    w = IslandWriter()
+    blocks = [w.constant("w.s", np.ones((3, 12))), narrow(w, "w.z", INT4, np.zeros((3, 12), np.int64))]
+    w.node("QuantizeLinear", [w.constant("w", np.ones((8, 12))), *blocks], "w.q", axis=0, block_size=4)
+    w.node("DequantizeLinear", ["w.q", *blocks], "w.d", axis=0, block_size=4)
+    with pytest.raises(ModelError, match=r"`w.q node` .QuantizeLinear.: blocks of 4 must have scales"):
+        read_onnx(w.file(w.apply("MatMul", w.data, "w.d"), opset=OPSET), "one")
 
 
 def test_few_bits_are_no_output() -> None:
