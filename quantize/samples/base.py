@@ -136,8 +136,8 @@ def fitted(value: FloatInput, array: Array, first: int, normalization: Normaliza
     if array.dtype.kind not in "fiub" or (value.dtype.kind in "iub" and array.dtype.kind == "f"):
         raise CalibrationError(f"{title}: input {value} can't take samples of {array.dtype}")
     if not _fits(value, array.shape):
-        counted = f"the first axis of {list(array.shape)} counts them"
-        raise CalibrationError(f"{title}: input {value} can't take samples of shape {list(array.shape[1:])}; {counted}")
+        shape = f"samples of shape {list(array.shape[1:])}, behind the axis that counts them"
+        raise CalibrationError(f"{title}: input {value} can't take {shape}")
     if value.dtype.kind == "f":
         array = array if normalization.is_identity else normalization.apply(array)
         _refuse_nan(value, array, first, title)
