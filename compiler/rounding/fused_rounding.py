@@ -77,7 +77,7 @@ class _Points:
 
     Attributes:
         thresholds: int64 [P, K], the least sum with an output of k or more, for k from `low + 1` to `high`.
-        sums, outputs: int64 [P, N], those next to thresholds and next to both ends; and what becomes of them.
+        sums, outputs: int64 [P, N], both ends, and those next to them and to thresholds; and what becomes of them.
     """
 
     stairs: Staircase
@@ -114,8 +114,8 @@ def _points(stairs: Staircase) -> _Points:
     # Two on either side of a threshold, and at an end: where one of them is an exception, those beyond are right
     # if the other one is.
     near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
-    ends = np.stack([stairs.least, stairs.least + 1, stairs.most - 1, stairs.most], axis=1)
-    sums = np.clip(np.concatenate([near, ends], axis=1), stairs.least[:, None], stairs.most[:, None])
+    ends = np.stack([stairs.least, stairs.most, stairs.least + 1, stairs.most - 1], axis=1)
+    sums = np.clip(np.concatenate([ends, near], axis=1), stairs.least[:, None], stairs.most[:, None])
     return _Points(stairs, thresholds, sums, stairs.outputs(sums))
 
 
@@ -129,7 +129,7 @@ def _try(
     """Keep scale and offset of a choice for the channels at `places` where they are better than what was found."""
     steps, outside, share = choice
     scale = (points.stairs.scale.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
-    low, high = _offsets(points.stairs, points.thresholds, scale, outside)
+    low, high = _offsets(points, scale, outside)
     offset = np.clip(np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT, 0, 1).astype(np.float32)
     exception, another, count = _exceptions(points, scale, offset)
     better = (count < wrong[places]) & (scale < FUSED_SCALE_LIMIT)
@@ -139,9 +139,10 @@ def _try(
 
 
 def _offsets(
-    stairs: Staircase, thresholds: LongArray, scale: FloatArray, outside: tuple[int, int]
+    points: _Points, scale: FloatArray, outside: tuple[int, int]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The interval of offsets [P] that meet all thresholds that can be reached, but those `outside` of its ends."""
+    stairs, thresholds = points.stairs, points.thresholds
     k = np.arange(stairs.low + 1, stairs.high + 1)[None] - 0.5
     wide = scale.astype(np.float64)[:, None]
     below, at = k - (thresholds - 1) * wide, k - thresholds * wide
@@ -153,14 +154,13 @@ def _offsets(
     below_it, above_it = (min(count, least.shape[1] - 1) for count in outside)
     low = np.partition(least, -1 - below_it, axis=1)[:, -1 - below_it]
     high = np.partition(most, above_it, axis=1)[:, above_it]
-    return np.where(np.isfinite(low), low, 0.0), np.minimum(high, _room_at_ends(stairs, wide))
+    return np.where(np.isfinite(low), low, 0.0), np.minimum(high, _room_at_ends(points, wide))
 
 
-def _room_at_ends(stairs: Staircase, scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _room_at_ends(points: _Points, scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The greatest offset [P] with which no sum at an end is beyond a threshold that can't be reached; at most 1."""
-    ends = np.stack([stairs.least, stairs.most], axis=1)
-    outputs = stairs.outputs(ends)
-    is_clamped = (outputs == stairs.low) | (outputs == stairs.high)
+    ends, outputs = points.sums[:, :2], points.outputs[:, :2]
+    is_clamped = (outputs == points.stairs.low) | (outputs == points.stairs.high)
     room = np.abs(outputs) + 0.5 - np.abs(ends) * scale
     least: npt.NDArray[np.float64] = np.where(is_clamped, 1.0, room).min(axis=1)
     return least
