@@ -14,44 +14,55 @@ from int8tune.compiler.operators.base import every_stored, zero_point_of
 from int8tune.compiler.quantized_layers import ModelLayer, quantized_layers
 from int8tune.compiler.rounding.fused_rounding import ROUNDING, FusedRounding, fused_rounding
 from int8tune.compiler.rounding.fused_sum import SUM, FusedSum, fused_sum
-from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
+from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, LongArray, Staircase
+from int8tune.compiler.summed_dense import needs_sums, summed
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import Operands
 
 
 def with_fused_rules(graph: Graph) -> Graph:
     """The graph with every layer and addition of the fixed rule that the rule `fused` computes exactly as one of that.
 
-    A layer and the addition in it have one rule: both are changed, or none.
+    A layer and the addition in it have one rule: both are changed, or none. Dense layers that neither rule computes
+    exactly become sums that an operator rounds.
 
     Raises:
         ModelError: a layer is none that a workload can say, or a scale is out of the range of its rounding rule.
     """
-    changed: dict[int, Operator] = {}
+    changed: dict[int, tuple[Operator, ...]] = {}
+    values = dict(graph.values)
     rounded = [layer for layer in quantized_layers(graph) if layer.workload.numerics.requantize is not None]
     layers = [layer for layer in rounded if layer.operator.rule == "fixed"]
-    in_layers = {id(layer.addition) for layer in layers}
+    in_layers = set[int]()
     for layer in layers:
-        changed |= _fused_layer(graph, layer)
+        stairs = _staircase(graph, layer)
+        if fused := _fused_layer(graph, layer, stairs):
+            changed |= fused
+        elif isinstance(stairs, ExactStaircase) and needs_sums(stairs, _fixed_staircase(graph, layer, stairs)):
+            changed[id(layer.operator)] = summed(layer.operator, values, stairs)
+            continue
+        in_layers.add(id(layer.addition))
     for operator in graph.operators:
         if operator.kind is Kind.ADD and operator.rule == "fixed" and id(operator) not in in_layers:
             changed |= _fused_addition(graph, operator, operator.inputs[0], operator.inputs[1])
-    return replace(graph, operators=tuple(changed.get(id(operator), operator) for operator in graph.operators))
+    operators = (each for operator in graph.operators for each in changed.get(id(operator), (operator,)))
+    return replace(graph, operators=tuple(operators), values=values)
 
 
-def _fused_layer(graph: Graph, layer: ModelLayer) -> dict[int, Operator]:
+def _fused_layer(graph: Graph, layer: ModelLayer, stairs: Staircase) -> dict[int, tuple[Operator, ...]]:
     """The layer's operators by what they take the place of; nothing where one of them must stay."""
-    added: dict[int, Operator] = {}
+    added: dict[int, tuple[Operator, ...]] = {}
     if layer.addition is not None:
         assert layer.residual is not None
         added = _fused_addition(graph, layer.addition, layer.operator.outputs[0], layer.residual)
         if not added:
             return {}
-    found = fused_rounding(_staircase(graph, layer))
-    return {} if found is None else {id(layer.operator): _with(layer.operator, ROUNDING, found), **added}
+    found = fused_rounding(stairs)
+    return {} if found is None else {id(layer.operator): (_with(layer.operator, ROUNDING, found),), **added}
 
 
-def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> dict[int, Operator]:
+def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> dict[int, tuple[Operator, ...]]:
     one, two, total = (graph.values[name] for name in (own, other, addition.outputs[0]))
     try:
         addend = addition_operands(addition, one, two, total)
@@ -61,7 +72,7 @@ def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> d
     if found is None:
         return {}
     # Its factors are in this order; sums of the fixed rule have none.
-    return {id(addition): replace(_with(addition, SUM, found), inputs=(own, other))}
+    return {id(addition): (replace(_with(addition, SUM, found), inputs=(own, other)),)}
 
 
 def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:
@@ -88,5 +99,14 @@ def _staircase(graph: Graph, layer: ModelLayer) -> Staircase:
     low, high = (bound - operands.output_zero_point for bound in (operands.clamp_low, operands.clamp_high))
     if layer.operator.kind is Kind.DENSE:
         return ExactStaircase(low, high, least, most, dense_factor(graph, layer))
-    multiplier, shift = operands.multiplier.astype(np.int64), operands.shift.astype(np.int64)
-    return FixedStaircase(low, high, least, most, multiplier, shift)
+    return FixedStaircase(low, high, least, most, *_multipliers(operands))
+
+
+def _fixed_staircase(graph: Graph, layer: ModelLayer, stairs: ExactStaircase) -> FixedStaircase:
+    """What the rule `fixed` would make of a dense layer's sums."""
+    multipliers = _multipliers(known_operands(graph, layer))
+    return FixedStaircase(stairs.low, stairs.high, stairs.least, stairs.most, *multipliers)
+
+
+def _multipliers(operands: Operands) -> tuple[LongArray, LongArray]:
+    return operands.multiplier.astype(np.int64), operands.shift.astype(np.int64)

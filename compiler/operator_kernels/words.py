@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,9 @@ def word_sums(graph: Graph, operator: Operator, target: Target) -> OperatorKerne
     tables = [_shortest(table) for table in _TABLES[found.rounding](found)]
     known = [Value(f"known{at}", table.shape, ELEMENTS[str(table.dtype)]) for at, table in enumerate(tables)]
 
-    def made(high: Any, low: Any, bias: Any, *entries: Any) -> Any:
-        total = _wrapped(high, low, bias) if found.wraps else _exact(high, low, bias)
+    def made(*each: Any) -> Any:
+        sums, bias, entries = each[: len(values)], each[len(values)], each[len(values) + 1 :]
+        total = _wrapped(sums, bias) if found.wraps else _exact(sums, bias)
         steps = _STEPS[found.rounding](total, *entries)
         if found.rounding is Rounding.NUMBER:
             return steps.astype("float32")
@@ -58,14 +59,15 @@ def _shortest(table: Array) -> Array:
     return np.ascontiguousarray(table[:1] if (table == table[0]).all() else table)
 
 
-def _exact(high: Any, low: Any, bias: Any) -> Any:
-    return high.astype("float64") * 256.0 + low.astype("float64") + bias.astype("float64")
+def _exact(sums: Sequence[Any], bias: Any) -> Any:
+    *high, low = (each.astype("float64") for each in sums)
+    return sum((each * 256.0 for each in high), low) + bias.astype("float64")
 
 
-def _wrapped(high: Any, low: Any, bias: Any) -> Any:
+def _wrapped(sums: Sequence[Any], bias: Any) -> Any:
     """Cut to 32 bits at last: TVM tells LLVM that sums of 32 bits do not wrap around."""
-    wide = high.astype("int64") * 256 + low.astype("int64") + bias.astype("int64")
-    return wide.astype("int32")
+    *high, low = (each.astype("int64") for each in sums)
+    return (sum((each * 256 for each in high), low) + bias.astype("int64")).astype("int32")
 
 
 def _shift(total: Any, factor: Any, half: Any, unit: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The sums of a layer of 16-bit data, put together of those of its high bytes and its low ones, and rounded.
+"""Sums of a layer, rounded; those of a layer of 16-bit data are put together of those of its high and its low bytes.
 
 Sources: TFLite, MultiplyByQuantizedMultiplier of 32 and 64 bits in kernels/internal/common.cc, and
 reference/integer_ops/fully_connected.h for dense layers; ONNX, QuantizeLinear of a product of real numbers.
@@ -70,7 +70,7 @@ class WordSums:
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
     if any(value.type != "s32" or value.shape != output.shape for value in inputs):
-        return f"it must take two sums of shape {output.shape}: {[value.shape for value in inputs]}"
+        return f"it must take sums of shape {output.shape}: {[value.shape for value in inputs]}"
     found: WordSums = operator.attributes[SUMS]
     if (output.type == "f32") != (found.rounding is Rounding.NUMBER):
         return f"sums of rounding {found.rounding} can't become {output.type}"
@@ -79,8 +79,8 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
 
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:  # noqa: ARG001
     found: WordSums = operator.attributes[SUMS]
-    high, low = (array.astype(np.int64) for array in arrays)
-    total = 256 * high + low + found.bias
+    *high, low = (array.astype(np.int64) for array in arrays)
+    total = sum((256 * each for each in high), low) + found.bias
     if found.wraps:
         total = total.astype(np.int32).astype(np.int64)
     if found.rounding is Rounding.NUMBER:

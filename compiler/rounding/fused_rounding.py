@@ -92,7 +92,7 @@ class _Points:
 
 def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     """Scales and offsets that give the same staircases, or None where they were not found for every channel."""
-    if not stairs.is_simple:
+    if not stairs.is_simple or stairs.low == stairs.high:
         return None
     points, count = _points(stairs), len(stairs.least)
     scale, offset, another = np.zeros((3, count), np.float32)

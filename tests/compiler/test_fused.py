@@ -168,6 +168,10 @@ def test_scales_out_of_reach_are_left_alone(scale: float) -> None:
     assert fused_rounding(staircase([0.01, scale], -128, 127)) is None
 
 
+def test_outputs_that_are_all_the_same_are_left_alone() -> None:
+    assert fused_rounding(staircase([0.01, 0.02], 78, 78)) is None
+
+
 @settings(deadline=None, max_examples=25)
 @given(own=st.floats(0.05, 4), other=st.floats(0.05, 4), zero_points=st.tuples(*[st.integers(0, 255)] * 3))
 @pytest.mark.thorough

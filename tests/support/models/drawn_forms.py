@@ -276,7 +276,7 @@ def word_sums(draw: Draw) -> Form:
     bias = rng.integers(-(1 << 31), 1 << 31, channels)
     offset = rng.choice([0, 0.5, 1.3e6, -7.7], channels) * rng.choice([0, 1])
     spread = [np.broadcast_to(each, shape[-1:]) for each in (bias, factor, shift, offset)]
-    return Form((shape,) * 2, shape, {SUMS: WordSums(rounding, wraps, *spread)})
+    return Form((shape,) * draw(st.integers(1, 2)), shape, {SUMS: WordSums(rounding, wraps, *spread)})
 
 
 FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
