@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,27 +30,64 @@ def with_fused_rules(graph: Graph) -> Graph:
     Raises:
         ModelError: a layer is none that a workload can say, or a scale is out of the range of its rounding rule.
     """
+    roundings: dict[int, _Rounding] = {}
+    while inexact := _inexact(graph, roundings):
+        # What was added in such a layer may now be added in another one.
+        values = dict(graph.values)
+        sums = {id(each.operator): summed(each.operator, values, stairs) for each, stairs in inexact}
+        graph = _changed(replace(graph, values=values), sums)
     changed: dict[int, tuple[Operator, ...]] = {}
-    values = dict(graph.values)
-    rounded = [layer for layer in quantized_layers(graph) if layer.workload.numerics.requantize is not None]
-    layers = [layer for layer in rounded if layer.operator.rule == "fixed"]
-    in_layers = set[int]()
+    layers = _fixed_layers(graph)
+    in_layers = {id(layer.addition) for layer in layers}
     for layer in layers:
-        stairs = _staircase(graph, layer)
-        if fused := _fused_layer(graph, layer, stairs):
-            changed |= fused
-        elif isinstance(stairs, ExactStaircase) and needs_sums(stairs, _fixed_staircase(graph, layer, stairs)):
-            changed[id(layer.operator)] = summed(layer.operator, values, stairs)
-            continue
-        in_layers.add(id(layer.addition))
+        changed |= _fused_layer(graph, layer, roundings)
     for operator in graph.operators:
         if operator.kind is Kind.ADD and operator.rule == "fixed" and id(operator) not in in_layers:
             changed |= _fused_addition(graph, operator, operator.inputs[0], operator.inputs[1])
+    return _changed(graph, changed)
+
+
+def _changed(graph: Graph, changed: Mapping[int, tuple[Operator, ...]]) -> Graph:
+    """The graph with other operators in the places of some, by their ids."""
     operators = (each for operator in graph.operators for each in changed.get(id(operator), (operator,)))
-    return replace(graph, operators=tuple(operators), values=values)
+    return replace(graph, operators=tuple(operators))
 
 
-def _fused_layer(graph: Graph, layer: ModelLayer, stairs: Staircase) -> dict[int, tuple[Operator, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Rounding:
+    """What is known of an operator's rounding; the operator itself, so that no other one gets its id."""
+
+    operator: Operator
+    stairs: Staircase
+    fused: FusedRounding | None
+
+
+def _rounding(graph: Graph, layer: ModelLayer, known: dict[int, _Rounding]) -> _Rounding:
+    key = id(layer.operator)
+    if key not in known:
+        stairs = _staircase(graph, layer)
+        known[key] = _Rounding(layer.operator, stairs, fused_rounding(stairs))
+    return known[key]
+
+
+def _fixed_layers(graph: Graph) -> list[ModelLayer]:
+    rounded = [layer for layer in quantized_layers(graph) if layer.workload.numerics.requantize is not None]
+    return [layer for layer in rounded if layer.operator.rule == "fixed"]
+
+
+def _inexact(graph: Graph, known: dict[int, _Rounding]) -> list[tuple[ModelLayer, ExactStaircase]]:
+    """Layers that neither rule computes exactly, with what their rounding must give."""
+    found = []
+    for layer in _fixed_layers(graph):
+        if layer.operator.kind is Kind.DENSE and not _fused_layer(graph, layer, known):
+            stairs = _rounding(graph, layer, known).stairs
+            assert isinstance(stairs, ExactStaircase)
+            if needs_sums(stairs, _fixed_staircase(graph, layer, stairs)):
+                found.append((layer, stairs))
+    return found
+
+
+def _fused_layer(graph: Graph, layer: ModelLayer, known: dict[int, _Rounding]) -> dict[int, tuple[Operator, ...]]:
     """The layer's operators by what they take the place of; nothing where one of them must stay."""
     added: dict[int, tuple[Operator, ...]] = {}
     if layer.addition is not None:
@@ -58,7 +95,7 @@ def _fused_layer(graph: Graph, layer: ModelLayer, stairs: Staircase) -> dict[int
         added = _fused_addition(graph, layer.addition, layer.operator.outputs[0], layer.residual)
         if not added:
             return {}
-    found = fused_rounding(stairs)
+    found = _rounding(graph, layer, known).fused
     return {} if found is None else {id(layer.operator): (_with(layer.operator, ROUNDING, found),), **added}
 
 
