@@ -81,6 +81,29 @@ def float_operators(graph: Graph) -> dict[str, int]:
     return dict(counts.most_common())
 
 
+def entries_read(operator: Operator, value: str) -> int | None:
+    """Of how many entries of a constant one of an island's inputs chooses, as a word of a table's rows does.
+
+    Args:
+        value: the input's name in the graph.
+
+    Returns:
+        The least number, where it chooses several times; None where it chooses nothing.
+    """
+    import onnx
+
+    island, found = island_of(operator), []
+    made = {inside for inside, outside in zip(island.inputs, operator.inputs, strict=True) if outside == value}
+    for node in map(onnx.NodeProto.FromString, island.nodes):
+        table = island.constants.get(node.input[0]) if node.op_type == "Gather" else None
+        if table is not None and node.input[1] in made:
+            axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+            found.append(int(np.shape(table)[axis]))
+        elif made.intersection(node.input):
+            made.update(node.output)
+    return min(found, default=None)
+
+
 def onnx_model(operator: Operator, values: Mapping[str, Value]) -> Any:
     """An island as a model of its own, which takes and makes what the operator does."""
     import onnx

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Value
+from int8tune.compiler.islands.island import entries_read
 from int8tune.compiler.operators.base import STORED_RANGES
 from int8tune.compiler.program import Array
 from int8tune.compiler.quantized_layers import quantized_layers
@@ -31,10 +32,11 @@ SPECKLED_SHARE = 0.1
 
 def drawn_samples(graph: Graph, count: int, seed: int) -> list[Array]:
     """One array for each input, whose first axis counts samples; the first few are those of any larger count."""
-    return [
-        np.stack([_sample(graph, value, seed, place, index) for index in range(count)])
-        for place, value in enumerate(_inputs(graph))
-    ]
+    made = []
+    for place, value in enumerate(_inputs(graph)):
+        entries = _entries(graph, value)
+        made.append(np.stack([_sample(graph, value, entries, (seed, place, index)) for index in range(count)]))
+    return made
 
 
 def usual_count(graph: Graph) -> int:
@@ -54,12 +56,14 @@ def _inputs(graph: Graph) -> list[Value]:
     return [graph.values[name] for name in graph.inputs]
 
 
-def _sample(graph: Graph, value: Value, seed: int, place: int, index: int) -> Array:
+def _sample(graph: Graph, value: Value, entries: int | None, seeds: tuple[int, int, int]) -> Array:
+    index = seeds[-1]
     draw = list(STATISTICS.values())[index % len(STATISTICS)]
-    levels = draw(np.random.default_rng([seed, place, index]), value.shape, index // len(STATISTICS))
+    levels = draw(np.random.default_rng(seeds), value.shape, index // len(STATISTICS))
     dtype = DTYPES[value.type]
-    if value.type in STORED_RANGES:
-        low, high = STORED_RANGES[value.type]
+    limits = STORED_RANGES.get(value.type) if entries is None else (0, entries - 1)
+    if limits is not None:
+        low, high = limits
         return np.clip(np.floor(low + levels * (high - low + 1)), low, high).astype(dtype)
     least, most = _range(graph, value)
     return (least + levels * (most - least)).astype(dtype)
@@ -130,6 +134,14 @@ def _interpolated(rng: np.random.Generator, shape: Sequence[int], knots: int) ->
             part = (places - before).reshape([-1 if each == axis else 1 for each in range(made.ndim)])
             made = np.take(made, before, axis) * (1 - part) + np.take(made, before + 1, axis) * part
     return made
+
+
+def _entries(graph: Graph, value: Value) -> int | None:
+    """How many entries a table has that an input of integers chooses from, such as words; None where there is none."""
+    if value.type not in ("s32", "s64"):
+        return None
+    readers = [each for each in graph.operators if each.kind is Kind.FLOAT and value.name in each.inputs]
+    return min((found for each in readers if (found := entries_read(each, value.name)) is not None), default=None)
 
 
 def _range(graph: Graph, value: Value) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.model import read_model
+from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.schedules.target import Target
 from int8tune.tuner.errors import SamplesError
 from int8tune.tuner.models.arrays import read_samples
@@ -28,6 +29,7 @@ from int8tune.tuner.models.drawn_samples import (
     usual_count,
 )
 from tests.support.models.compiled import compile_once
+from tests.support.models.onnx_islands import IslandWriter
 from tests.support.models.shared_models import more_model
 
 Array = npt.NDArray[Any]
@@ -182,3 +184,22 @@ def test_swapped_summands_are_found(native: Target, tmp_path: Path) -> None:
         compiled = CompiledModel(library)
         outputs.append(np.stack([compiled.run(list(sample))[0] for sample in zip(*samples, strict=True)]))
     assert 0 < np.count_nonzero(outputs[0] != outputs[1]) < 100
+
+
+def test_words_are_entries_of_the_tables_that_they_choose_from() -> None:
+    onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
+    w = IslandWriter()
+    place = "words"
+    w.inputs.append(onnx.helper.make_tensor_value_info(place, onnx.TensorProto.INT32, (1, 5)))
+    kinds, mask = (w.integer_input(name, (1, 5)) for name in ("kinds", "mask"))
+    kinds = w.apply("Reshape", kinds, np.array([5]))
+    made = [
+        w.apply("Gather", np.ones((9, 4)), place),
+        w.apply("Gather", np.ones((7, 4)), w.apply("Where", w.apply("Less", place, np.int32(0)), np.int32(0), place)),
+        w.apply("Gather", np.ones((2, 3)), kinds, axis=1),
+        w.apply("Cast", mask, to=onnx.TensorProto.FLOAT),
+    ]
+    graph = read_onnx(w.file(*made, w.quantized(w.data)), "words")
+    drawn = dict(zip(graph.inputs, drawn_samples(graph, 24, 0), strict=True))
+    assert [np.unique(drawn[name]).tolist() for name in ("words", "kinds")] == [[*range(7)], [*range(3)]]
+    assert drawn["mask"].min() < 0 < drawn["mask"].max()
