@@ -82,7 +82,7 @@ def float_operators(graph: Graph) -> dict[str, int]:
 
 
 def entries_read(operator: Operator, value: str) -> int | None:
-    """Of how many entries of a constant one of an island's inputs chooses, as a word of a table's rows does.
+    """How many entries a constant has of which one of an island's inputs chooses, as a word chooses of a table's rows.
 
     Args:
         value: the input's name in the graph.
