@@ -34,7 +34,7 @@ def with_fused_rules(graph: Graph) -> Graph:
     while inexact := _inexact(graph, roundings):
         # What was added in such a layer may now be added in another one.
         values = dict(graph.values)
-        sums = {id(each.operator): summed(each.operator, values, stairs) for each, stairs in inexact}
+        sums = {id(operator): summed(operator, values, stairs, bias) for operator, stairs, bias in inexact}
         graph = _changed(replace(graph, values=values), sums)
     changed: dict[int, tuple[Operator, ...]] = {}
     layers = _fixed_layers(graph)
@@ -75,15 +75,16 @@ def _fixed_layers(graph: Graph) -> list[ModelLayer]:
     return [layer for layer in rounded if layer.operator.rule == "fixed"]
 
 
-def _inexact(graph: Graph, known: dict[int, _Rounding]) -> list[tuple[ModelLayer, ExactStaircase]]:
-    """Layers that neither rule computes exactly, with what their rounding must give."""
+def _inexact(graph: Graph, known: dict[int, _Rounding]) -> list[tuple[Operator, ExactStaircase, LongArray]]:
+    """Operators that neither rule computes exactly, with what their rounding must give, and their biases."""
     found = []
     for layer in _fixed_layers(graph):
         if layer.operator.kind is Kind.DENSE and not _fused_layer(graph, layer, known):
-            stairs = _rounding(graph, layer, known).stairs
+            stairs, operands = _rounding(graph, layer, known).stairs, known_operands(graph, layer)
             assert isinstance(stairs, ExactStaircase)
-            if needs_sums(stairs, _fixed_staircase(graph, layer, stairs)):
-                found.append((layer, stairs))
+            fixed = FixedStaircase(stairs.low, stairs.high, stairs.least, stairs.most, *_multipliers(operands))
+            if needs_sums(stairs, fixed):
+                found.append((layer.operator, stairs, operands.bias.astype(np.int64)))
     return found
 
 
@@ -137,12 +138,6 @@ def _staircase(graph: Graph, layer: ModelLayer) -> Staircase:
     if layer.operator.kind is Kind.DENSE:
         return ExactStaircase(low, high, least, most, dense_factor(graph, layer))
     return FixedStaircase(low, high, least, most, *_multipliers(operands))
-
-
-def _fixed_staircase(graph: Graph, layer: ModelLayer, stairs: ExactStaircase) -> FixedStaircase:
-    """What the rule `fixed` would make of a dense layer's sums."""
-    multipliers = _multipliers(known_operands(graph, layer))
-    return FixedStaircase(stairs.low, stairs.high, stairs.least, stairs.most, *multipliers)
 
 
 def _multipliers(operands: Operands) -> tuple[LongArray, LongArray]:

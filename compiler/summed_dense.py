@@ -14,7 +14,7 @@ import numpy as np
 
 from int8tune.compiler.graph import Kind, Operator, Value, whole_numbers
 from int8tune.compiler.naming import free_name
-from int8tune.compiler.operators.word_sums import MOST_STEPS, SUMS, Rounding, WordSums
+from int8tune.compiler.operators.word_sums import MOST_STEPS, SUMS, WordSums
 from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, LongArray, Staircase
 
 
@@ -32,23 +32,19 @@ def _reached(stairs: Staircase) -> LongArray:
     return np.clip(stairs.thresholds, stairs.least[:, None], stairs.most[:, None] + 1)
 
 
-def summed(operator: Operator, values: MutableMapping[str, Value], stairs: ExactStaircase) -> tuple[Operator, Operator]:
+def summed(
+    operator: Operator, values: MutableMapping[str, Value], stairs: ExactStaircase, bias: LongArray
+) -> tuple[Operator, Operator]:
     """The layer's sums, and what rounds them, in its place; the value between is a new one.
 
     Args:
         values: of the graph; the new one is added to them.
+        bias: of each channel.
     """
     output = values[operator.outputs[0]]
-    channels = output.shape[-1]
-    bias = np.zeros(channels, np.int64)
-    for name in operator.inputs[2:]:
-        constant = values[name].constant
-        assert constant is not None
-        bias += constant.reshape(-1).astype(np.int64)
-    factors, none = np.broadcast_to(stairs.factor, channels).copy(), np.zeros(channels)
     sums = free_name(f"{output.name}/sums", values)
     values[sums] = Value(sums, output.shape, "s32", whole_numbers())
     layer = replace(operator, inputs=operator.inputs[:2], outputs=(sums,), rule="float", clamp=None)
-    rounded = {SUMS: WordSums(Rounding.AWAY, True, bias, factors, none.astype(np.int64), none)}
+    rounded = {SUMS: WordSums.away(True, bias, np.broadcast_to(stairs.factor, len(bias)))}
     rounding = replace(operator, kind=Kind.WORD_SUMS, inputs=(sums,), rule="float", attributes=rounded)
     return layer, replace(rounding, operator="", layers=(output.name,))

@@ -57,6 +57,11 @@ class WordSums:
     shift: LongArray
     offset: DoubleArray
 
+    @classmethod
+    def away(cls, wraps: bool, bias: LongArray, factor: DoubleArray) -> WordSums:
+        """Those of dense layers of TFLite, by the rounding `AWAY`."""
+        return cls(Rounding.AWAY, wraps, bias, factor, np.zeros(len(bias), np.int64), np.zeros(len(bias)))
+
     def of_channels(self, channels: LongArray) -> WordSums:
         """Those of some channels."""
         return replace(

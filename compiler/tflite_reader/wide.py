@@ -95,13 +95,13 @@ def _bias(step: Step, biases: list[Value], channels: int) -> LongArray | Reason:
 
 def _rounded(step: Step, bias: LongArray, factors: DoubleArray, largest: int) -> WordSums | Reason:
     """How sums are rounded: by a product in binary64 in dense layers, by one with an integer in others."""
-    wraps, none = _bias_type(step) == "s32", np.zeros(len(bias))
+    wraps = _bias_type(step) == "s32"
     if not wraps and largest > MOST_SUM:
         return f"its sums must be at most 2^37: {largest}"
     if step.plain.operator == "FULLY_CONNECTED":
         if min(largest, 1 << 31) * float(factors.max()) > MOST_STEPS:
             return FAR_APART
-        return WordSums(Rounding.AWAY, wraps, bias, factors, none.astype(np.int64), none)
+        return WordSums.away(wraps, bias, factors)
     try:
         multipliers = [quantize_multiplier(float(each)) for each in factors]
     except OperandError as error:
@@ -112,7 +112,7 @@ def _rounded(step: Step, bias: LongArray, factors: DoubleArray, largest: int) ->
             return FAR_APART
     factor, shift = np.array(multipliers, np.int64).T
     rounding = Rounding.FIXED if wraps else Rounding.SHIFT
-    return WordSums(rounding, wraps, bias, factor.astype(np.float64), shift, none)
+    return WordSums(rounding, wraps, bias, factor.astype(np.float64), shift, np.zeros(len(bias)))
 
 
 def _reduced(multiplier: int, shift: int) -> tuple[int, int]:
