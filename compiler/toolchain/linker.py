@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import platform
 import shutil
@@ -71,6 +73,18 @@ def link_objects(output: Path, objects: Sequence[Path]) -> None:
     Raises:
         RuntimeError: the linker failed; the message is its last line.
     """
+    done = _run([find_linker(architecture_of(objects[0])), *OPTIONS, "-o", str(output), *map(str, objects)])
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines() or [processes.how_it_ended(done.returncode)]
+        raise RuntimeError(f"the linker failed: {words[-1]}")
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command that the kernel kills when this process ends.
+
+    `setpriv` has the kernel do so. Without it this process is forked, which takes longer than to link, as a process
+    with TVM in it has many pages.
+    """
     parent = os.getpid()
 
     def arm() -> None:
@@ -78,16 +92,23 @@ def link_objects(output: Path, objects: Sequence[Path]) -> None:
         if os.getppid() != parent:
             os._exit(1)
 
-    command = [find_linker(architecture_of(objects[0])), *OPTIONS, "-o", str(output), *map(str, objects)]
-    done = subprocess.run(
-        command,
+    words = _setpriv()
+    return subprocess.run(
+        [*words, *command],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
-        preexec_fn=arm,
+        preexec_fn=None if words else arm,
     )
-    if done.returncode != 0:
-        words = done.stderr.strip().splitlines() or [processes.how_it_ended(done.returncode)]
-        raise RuntimeError(f"the linker failed: {words[-1]}")
+
+
+@functools.cache
+def _setpriv() -> tuple[str, ...]:
+    """The words before a command that is to end with the process that starts it; none where `setpriv` can't do that."""
+    words = ("setpriv", "--pdeathsig", "KILL")
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        tried = subprocess.run([*words, "true"], capture_output=True, timeout=LIMIT_S, check=False)
+        return words if tried.returncode == 0 else ()
+    return ()
