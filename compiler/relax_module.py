@@ -78,7 +78,7 @@ def compiled_kernels(
         floats = {call.kernel for call in program.calls if call.is_float}
         kernels.update({name: (each, wide if name in floats else target) for name, each in program.kernels.items()})
     for each in wholes.values():
-        kernels |= {each.name: (each.function, target), each.bound_name: (each.bound, target)}
+        kernels[each.name] = each.functions, target
     try:
         return kernel_objects(kernels, folder, cache, report)
     except KernelError as error:

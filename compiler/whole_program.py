@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+import tvm
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -87,8 +88,9 @@ class WholeProgram:
         memory_bytes: of its last argument.
         plan: `size_bytes` of a last output, which is its memory, come behind the program's outputs.
         name: has its digest.
-        bound_name, bound: the function of one argument, the addresses of all of the program's: a call from Python takes
+        bound_name: of the function of one argument, the addresses of all of the program's: a call from Python takes
             ten nanoseconds for each argument.
+        functions: both in one module, as LLVM takes its time for a module whatever it has.
     """
 
     def __init__(self, program: Program) -> None:
@@ -102,9 +104,10 @@ class WholeProgram:
         self.memory_bytes = max(self.plan.size_bytes, 1)
         function, graph = self._write(), program.graph
         self.name = f"program_{function_digest(function)}"
-        self.function = function.with_attr(SYMBOL, self.name)
         count = len(graph.given) + len(self.constants) + len(graph.needed) + 1
-        self.bound_name, self.bound = f"bound_{self.name}", bound_function(self.name, count)
+        self.bound_name = f"bound_{self.name}"
+        self.function = function.with_attr(SYMBOL, self.name)
+        self.functions = tvm.IRModule({self.name: self.function, self.bound_name: bound_function(self.name, count)})
 
     def _write(self) -> Any:
         """The PrimFunc (inputs, constants, outputs, memory), each of one axis."""

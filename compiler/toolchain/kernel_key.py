@@ -31,14 +31,21 @@ def object_key(name: str, function: Any, target: Target) -> str:
 
     Args:
         name: of the function, with its `function_digest`.
+        function: or a module of several, which follow from that one.
     """
     parts = {
-        "name": name,
+        "name": " ".join(names_in(name, function)),
         "target": {option: str(value) for option, value in llvm_options(target).items()},
         "passes": {option: str(value) for option, value in pass_options(function).items()},
         "compiler": _compiler(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def names_in(name: str, function: Any) -> list[str]:
+    """What may be called in the object file of a PrimFunc of that name, or of a module."""
+    several = isinstance(function, tvm.IRModule)
+    return sorted(each.name_hint for each in function.get_global_vars()) if several else [name]
 
 
 @functools.cache

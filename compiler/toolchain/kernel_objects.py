@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
-from int8tune.compiler.toolchain.kernel_key import object_key
+from int8tune.compiler.toolchain.kernel_key import names_in, object_key
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 
@@ -34,7 +34,8 @@ def kernel_objects(
     """TVM's modules of the kernels' object files, in the kernels' order.
 
     Args:
-        kernels: PrimFuncs and the targets that they are compiled for, by their names, which have their digests.
+        kernels: PrimFuncs, or modules of several, and the targets that they are compiled for, by their names, which
+            have their digests.
         folder: where the object files are written.
         report: told how many kernels are compiled, of how many.
 
@@ -58,7 +59,10 @@ def kernel_objects(
     report(len(missing), len(missing))
     if cache is not None and missing:
         cache.trim()
-    modules = [tvm.runtime.load_static_library(str(folder / f"{name}.o"), [name]) for name in kernels]
+    modules = [
+        tvm.runtime.load_static_library(str(folder / f"{name}.o"), names_in(name, function))
+        for name, (function, _) in kernels.items()
+    ]
     return modules, KernelCounts(len(missing), len(kernels) - len(missing))
 
 

@@ -21,6 +21,7 @@ from int8tune.compiler.toolchain import kernel_key
 from int8tune.compiler.toolchain.kernel_cache import NO_CACHE, KernelCache
 from int8tune.compiler.toolchain.linker import architecture_of, find_linker, link_objects
 from int8tune.compiler.toolchain.object_file import MACHINES, data_object, write_data_object
+from int8tune.compiler.whole_program import WholeProgram
 from int8tune.schedules.target import Target
 from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_models import MODELS, Writer, quantized
@@ -200,8 +201,15 @@ def test_kernels_that_are_equal_are_compiled_once(tmp_path: Path, native: Target
     assert len(called) > 2 * len(program.kernels)
     compiling = Compiling(graph, tmp_path)
     compiling.library(None, native)
-    whole_program, bound = 1, 1
-    assert compiling.counts == (len(program.kernels) + whole_program + bound, 0)
+    whole_program = 1
+    assert compiling.counts == (len(program.kernels) + whole_program, 0)
+
+
+def test_an_object_of_one_function_is_none_of_several(graph: Graph, native: Target) -> None:
+    """Caches have programs of before, which were by themselves."""
+    whole = WholeProgram(program_of(graph, native, Schedules(native)))
+    keys = {kernel_key.object_key(whole.name, each, native) for each in (whole.function, whole.functions)}
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize("architecture", MACHINES)
