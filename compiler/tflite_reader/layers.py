@@ -105,11 +105,9 @@ class Layers:
         return _made(Kind.DENSE, step, options.FusedActivationFunction(), {})
 
     def _matmul(self, step: Step) -> Operator | Reason:
-        options = step.options("BatchMatMulOptions")
-        if options.AdjX():
-            return "its first matrices are transposed"
+        """`products` has transposed the first matrices where that is to be."""
         *batch, row, column = range(len(step.inputs[1].shape))
-        order = (*batch, column, row) if options.AdjY() else (*batch, row, column)
+        order = (*batch, column, row) if step.options("BatchMatMulOptions").AdjY() else (*batch, row, column)
         return checked(step.made(Kind.MATMUL, {"order": order}, 2), self._values)
 
     def _add(self, step: Step) -> Operator | Reason:

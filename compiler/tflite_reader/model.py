@@ -20,12 +20,13 @@ from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
-from int8tune.compiler.tflite_reader.file import INSTALL, Subgraph, TfliteFile, damage_told, schema_of
+from int8tune.compiler.tflite_reader.file import CUSTOM, INSTALL, Subgraph, TfliteFile, damage_told, schema_of
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
 from int8tune.compiler.tflite_reader.operators import NO_KERNEL, VALID, is_only_integers, typed_operators
+from int8tune.compiler.tflite_reader.products import product_operators
 from int8tune.compiler.tflite_reader.recurrent import VARIABLES, Recurrent
 from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
@@ -89,7 +90,7 @@ class _Reader:
         known.update(inputs)
         for operator in operators:
             for name in operator.inputs:
-                if name not in known and not (operator.kind is Kind.OTHER and self._graph.is_state(name)):
+                if name not in known and not self._may_lack(operator, name):
                     raise self._file.place(operator, f"it reads `{clipped(name)}`, which nothing makes before")
             for name in operator.outputs:
                 if name in known:
@@ -100,6 +101,11 @@ class _Reader:
                 raise self._file.error(f"its output `{clipped(name)}` is made by no operator")
             if self._values[name].constant is not None:
                 raise self._file.error(f"its output `{clipped(name)}` is a constant")
+
+    def _may_lack(self, operator: Operator, name: str) -> bool:
+        """Whether nothing need make what a refused operator reads: a variable, or memory of an operator of its own."""
+        is_own = operator.operator.startswith(CUSTOM)
+        return operator.kind is Kind.OTHER and (is_own or self._graph.is_state(name))
 
     def _check_states(self, states: Iterable[State], operators: Iterable[Operator]) -> None:
         """Raise where what is kept is made by nothing."""
@@ -160,6 +166,8 @@ class _Reader:
 
     def _integers(self, index: int, step: Step) -> tuple[Operator, ...] | Reason:
         """The operators by which integer kernels compute one of the file; of kind OTHER, or a reason, for none."""
+        if step.plain.operator == "BATCH_MATMUL":
+            return product_operators(step, self._layers.read, self._values)
         if self._layers.reads(step.plain.operator):
             made, dilation = self._layers.read(step), self._dilations.get(index)
             if isinstance(made, str):

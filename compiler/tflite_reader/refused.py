@@ -1,4 +1,4 @@
-"""The builtin operators of TFLite's schema that nothing here computes, each with the reason.
+"""The operators of TFLite's schema, and those of other compilers, that nothing here computes, each with the reason.
 
 Those that are computed before a model runs, from constants, have one, too.
 """
@@ -13,7 +13,6 @@ _KEYS = "it looks up keys, such as words, which are no numbers"
 _RANDOM = "it draws random numbers"
 _RECURRENT = "of recurrent operators LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and SVDF have kernels"
 _NO_OPERATOR = "it stands for no operator that a file has"
-_STABLEHLO = "of StableHLO's operators only STABLEHLO_COMPOSITE is read: convert the model to TFLite's own"
 
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("UNIQUE", "WHERE"), _DYNAMIC),
@@ -31,7 +30,18 @@ REFUSED: Mapping[str, str] = {
     "REDUCE_WINDOW": "windows of any number of axes are not supported: use a pool",
 }
 
+_COMPILED = "{} made it for {}: give the model that it was made of"
+OF_A_KIND: Mapping[str, str] = {
+    "CUSTOM ethos-u": _COMPILED.format("Vela", "an Ethos-U"),
+    "CUSTOM edgetpu-custom-op": _COMPILED.format("Coral's compiler", "an Edge TPU"),
+    "CUSTOM XC_": _COMPILED.format("XMOS' compiler", "an xcore"),
+    "CUSTOM Flex": "TensorFlow itself computes it: convert the model without SELECT_TF_OPS",
+    "STABLEHLO_": "of StableHLO's operators only STABLEHLO_COMPOSITE is read: convert the model to TFLite's own",
+}
+"""Reasons for all operators whose names begin so."""
+
 
 def refusal(word: str, otherwise: str) -> str:
     """Why an operator has no kernel, as far as it is known."""
-    return _STABLEHLO if word.startswith("STABLEHLO_") else REFUSED.get(word, otherwise)
+    of_a_kind = (reason for begin, reason in OF_A_KIND.items() if word.startswith(begin))
+    return REFUSED.get(word) or next(of_a_kind, otherwise)

@@ -17,6 +17,7 @@ from int8tune.compiler.movements_merged import with_movements_merged
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import network_of
 from int8tune.compiler.schedule_choice import Schedules
+from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.schedules.numerics import DataType, Numerics, Requantize
 from int8tune.schedules.workload import Dense
 from tests.support.models.compiled import compile_once
@@ -109,7 +110,7 @@ def test_layers_are_counted_for_each_pair() -> None:
 
 @pytest.mark.parametrize("weight", ["u8", "s8"])
 @pytest.mark.parametrize("profile", [*PROFILES, "arm-neon", "arm-dotprod"])
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=3)
 def test_weights_are_packed_as_the_layout_packs_them(profile: str, weight: DataType) -> None:
     """Random weights, and extremes: a unit that is found by chance would differ."""
     target, zero_point = any_target(profile), 17
@@ -134,42 +135,63 @@ TFLITE_SCALES = [(0.02, 0.03, 0.011, 0), (0.02, 0.03, 0.05, -7), (1 / 256, 0.017
 
 
 def tflite_product(
-    shapes: tuple[Shape, Shape], is_turned: bool, form: tuple[float, float, float, int], zero_points: tuple[int, int]
-) -> tuple[bytes, Shape]:
-    """A BATCH_MATMUL, and the shape of its output."""
+    shapes: tuple[Shape, Shape],
+    turned: tuple[bool, bool],
+    form: tuple[float, float, float, int],
+    zero_points: tuple[int, int],
+) -> tuple[bytes, tuple[Shape, Shape]]:
+    """A BATCH_MATMUL, and the shapes of its inputs."""
     from tests.support.models import tflite_models
 
-    (first, second), writer = shapes, tflite_models.Writer()
-    if is_turned:
-        second = (*second[:-2], second[-1], second[-2])
+    writer = tflite_models.Writer()
+    first, second = (
+        (*shape[:-2], shape[-1], shape[-2]) if is_turned else shape
+        for shape, is_turned in zip(shapes, turned, strict=True)
+    )
     inputs = [
         writer.input(name, "s8", shape, scale, zero_point)
         for name, shape, scale, zero_point in zip("xw", (first, second), form, zero_points, strict=False)
     ]
-    output = (*np.broadcast_shapes(first[:-2], second[:-2]), first[-2], shapes[1][-1])
+    output = (*np.broadcast_shapes(first[:-2], second[:-2]), shapes[0][-2], shapes[1][-1])
     made = writer.tensor("y", "s8", output, form[2], form[3])
-    writer.operator("BATCH_MATMUL", inputs, [made], "BatchMatMul", 4, adjY=is_turned)
-    return writer.model(made), (*second,)
+    writer.operator("BATCH_MATMUL", inputs, [made], "BatchMatMul", 4, adjX=turned[0], adjY=turned[1])
+    return writer.model(made), (first, second)
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("is_turned", [False, True], ids=["plain", "turned"])
+@pytest.mark.matrix(at_most=2)
+@pytest.mark.parametrize("turned", [(True, True), (False, False), (True, False), (False, True)], ids=str)
 @pytest.mark.parametrize("form", TFLITE_SCALES, ids=str)
 @pytest.mark.parametrize("profile", one_in(3, PROFILES[1:4]))
-def test_products_are_litert(profile: str, form: Any, is_turned: bool, tmp_path: Path) -> None:
+def test_products_are_litert(profile: str, form: Any, turned: tuple[bool, bool], tmp_path: Path) -> None:
     from tests.support.models import tflite_models
 
     for index, shapes in enumerate((((2, 3, 17, 64), (2, 3, 64, 33)), ((1, 20, 70), (1, 70, 9)))):
-        file, second = tflite_product(shapes, is_turned, form, (-11, 0 if index else 5))
+        file, given = tflite_product(shapes, turned, form, (-11, 0 if index else 5))
         path = tmp_path / f"{index}.tflite"
         path.write_bytes(file)
         graph = read_model(path)
-        (found,) = graph.operators
-        assert found.kind is Kind.MATMUL
+        assert [each.kind for each in graph.operators] == [*[Kind.TRANSPOSE] * turned[0], Kind.MATMUL]
         target, library = host_target(profile), tmp_path / f"{index}.so"
         compile_once(graph, target, library)
         rng = np.random.default_rng(index)
-        inputs = [rng.integers(-128, 128, shape).astype(np.int8) for shape in (shapes[0], second)]
+        inputs = [rng.integers(-128, 128, shape).astype(np.int8) for shape in given]
         feeds = dict(zip("xw", inputs, strict=True))
         expected = tflite_models.values_of(file, feeds)["y"]
         np.testing.assert_array_equal(CompiledModel(library).run(inputs)[0], expected)
+
+
+def test_constant_first_matrices_are_turned_when_they_are_read(tmp_path: Path) -> None:
+    from tests.support.models import tflite_models
+
+    writer, values = tflite_models.Writer(), np.random.default_rng(0).integers(-128, 128, (1, 64, 17), np.int8)
+    first = writer.constant("c", "s8", values, 0.02, -11)
+    made = writer.tensor("y", "s8", (1, 17, 9), 0.011, 0)
+    inputs = [first, writer.input("x", "s8", (1, 64, 9), 0.03, 5)]
+    writer.operator("BATCH_MATMUL", inputs, [made], "BatchMatMul", 4, adjX=True)
+    file = writer.model(made)
+    graph = read_tflite(file, "product")
+    assert [each.kind for each in graph.operators] == [Kind.MATMUL]
+    compile_once(graph, host_target(), tmp_path / "y.so")
+    given = np.random.default_rng(1).integers(-128, 128, (1, 64, 9)).astype(np.int8)
+    expected = tflite_models.values_of(file, {"x": given})["y"]
+    np.testing.assert_array_equal(CompiledModel(tmp_path / "y.so").run([given])[0], expected)

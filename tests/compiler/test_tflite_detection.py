@@ -172,11 +172,3 @@ def test_options_have_litert_s_defaults() -> None:
     assert not operator.attributes["options"].is_regular
     file = w.model(*detections(w, *inputs, anchors, left, is_said=False))
     assert "which y_scale is not" in obstacles(read_tflite(file, "ssd"))[0].reason
-
-
-def test_other_custom_operators_are_named() -> None:
-    w = Writer()
-    data, made = w.input("x", "u8", (1, 4), 0.1, 3), w.tensor("y", "u8", (1, 4), 0.1, 3)
-    w.custom("edgetpu-custom-op", [data], [made], {})
-    (found,) = obstacles(read_tflite(w.model(made), "edge"))
-    assert (found.operator, found.reason) == ("CUSTOM edgetpu-custom-op", "no kernel computes it")

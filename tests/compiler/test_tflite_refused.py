@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from int8tune.compiler.errors import ModelError
-from int8tune.compiler.obstacles import obstacles
+from int8tune.compiler.errors import ModelError, ObstacleError
+from int8tune.compiler.obstacles import obstacles, refuse_obstacles
 from int8tune.compiler.tflite_reader.floats.operators import READERS
 from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.compiler.tflite_reader.operators import NO_KERNEL
@@ -49,3 +49,28 @@ def test_the_documentation_names_every_operator() -> None:
     pools = {"RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"}
     words = {word for word in vars(schema.BuiltinOperator) if word.isupper()} - pools - {"CUSTOM"}
     assert sorted(word for word in words - named if not word.startswith("STABLEHLO_")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("ethos-u", "Vela made it for an Ethos-U: give the model that it was made of"),
+        ("edgetpu-custom-op", "Coral's compiler made it for an Edge TPU: give the model that it was made of"),
+        ("XC_conv2d_v2", "XMOS' compiler made it for an xcore: give the model that it was made of"),
+        ("FlexRoll", "TensorFlow itself computes it: convert the model without SELECT_TF_OPS"),
+        ("rather own", NO_KERNEL),
+    ],
+)
+def test_operators_of_other_compilers_are_named_with_their_count(name: str, reason: str) -> None:
+    """They may read memory that nothing makes, as those of Vela do."""
+    w = Writer()
+    data, scratch = w.input("x", "s8", (4,), 0.5, 1), w.tensor("scratch", "s8", (64,))
+    made = [w.tensor(each, "s8", (4,), 0.5, 1) for each in "abc"]
+    for read, makes in zip([data, *made], made[:2], strict=False):
+        w.custom(name, [read, scratch], [makes], {})
+    w.operator("ABS", [made[1]], [made[2]], version=1)
+    graph = read_tflite(w.model(made[2]), "net")
+    (found,) = obstacles(graph)
+    assert (found.operator, found.reason, found.layers) == (f"CUSTOM {name}", reason, ("a", "b"))
+    with pytest.raises(ObstacleError, match=r"^net: 2 of 3 operators can't be compiled\n2 CUSTOM"):
+        refuse_obstacles(graph)
