@@ -85,7 +85,7 @@ def accuracy(
 
     That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too. Differences are in
     quantization steps. Operators in float may differ by rounding: SQNR says by how much of the signal, "its own" by
-    how much ONNX Runtime differs from itself without its optimizations.
+    how much the runtime's optimizations change.
 
     Inputs of six kinds are drawn (int8tune help models); your own --samples find more. --labels count right answers.
 

@@ -25,8 +25,8 @@ class Difference:
         same_first: samples with their largest value in the same place, of `samples`.
         sqnr_db: the other runtime's signal over what differs from it, in decibels; None where nothing does,
             or there is no signal.
-        itself_db: the same of the other runtime without its optimizations: what differs so much differs by rounding
-            alone. None where it was not asked, too.
+        itself_db: the same of the other runtime computing in another order, ONNX Runtime without its optimizations and
+            LiteRT with them: what differs so much differs by rounding alone. None where it was not asked, too.
     """
 
     name: str

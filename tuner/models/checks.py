@@ -27,7 +27,7 @@ from int8tune.tuner.models.arrays import read_samples
 from int8tune.tuner.models.compiling import compile_apart
 from int8tune.tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
 from int8tune.tuner.models.race import Entry, Seat, seats
-from int8tune.tuner.models.runtimes import OWN, REFERENCES, UNOPTIMIZED, OnnxRuntime, Runtime
+from int8tune.tuner.models.runtimes import OWN, REFERENCES, REORDERED, OnnxRuntime
 from int8tune.tuner.models.schedules import device_target, schedules_for
 from int8tune.tuner.work_folder import work_folder
 
@@ -89,11 +89,11 @@ def compare_outputs(check: Check) -> Comparison:
     reference = REFERENCES[check.model.suffix.lower()]
     if missing := missing_distributions(reference.requires):
         raise NoPeersError(f"not installed: {', '.join(missing)}")
-    runtimes = [reference, *([UNOPTIMIZED[reference.name]] if _may_round(graph, reference) else [])]
+    runtimes = [reference, *([REORDERED[reference.name]] if float_operators(graph) else [])]
     title = OnnxRuntime().name if isinstance(reference, OnnxRuntime) else reference.name
     with seats_of(check, graph, [Entry(title, each, check.model) for each in runtimes]) as (own, other, *plain):
         plain = [seat for seat in plain if not seat.contestant.failure]
-        is_plain = bool(other.contestant.failure and plain)
+        is_plain = bool(other.contestant.failure and plain and isinstance(reference, OnnxRuntime))
         if is_plain:
             (other,), plain = plain, []
         for seat in (own, other):
@@ -105,11 +105,6 @@ def compare_outputs(check: Check) -> Comparison:
             itself = differences(graph, plain[0].outputs, other.outputs)
             found = [replace(each, itself_db=its.sqnr_db) for each, its in zip(found, itself, strict=True)]
         return comparison_of(name, graph, found)
-
-
-def _may_round(graph: Graph, reference: Runtime) -> bool:
-    """Whether a runtime's own outputs depend on how it optimizes a model: on the order of its operators in float."""
-    return reference.name in UNOPTIMIZED and bool(float_operators(graph))
 
 
 def compare_layers(check: Check) -> Comparison:

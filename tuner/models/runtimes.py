@@ -273,11 +273,14 @@ REFERENCES: dict[str, Runtime] = {
 PEERS: tuple[Runtime, ...] = (OnnxRuntime(), OpenVino(), LiteRt())
 # Those that run models which are not quantized in another way: in the precision of their numbers.
 UNQUANTIZED: dict[str, Runtime] = {"openvino": OpenVino("openvino-f32", "f32")}
-# References without their optimizations.
-UNOPTIMIZED: dict[str, Runtime] = {"onnxruntime-int8": OnnxRuntime("onnxruntime-plain", False)}
+# References as they compute in another order: ONNX Runtime without its optimizations, LiteRT with them.
+REORDERED: dict[str, Runtime] = {
+    "onnxruntime-int8": OnnxRuntime("onnxruntime-plain", False),
+    "litert-reference": LiteRt(),
+}
 # Peers that take part where they are asked for by name.
 ON_REQUEST: tuple[Runtime, ...] = (Tvm(),)
 RUNTIMES: dict[str, Runtime] = {
     runtime.name: runtime
-    for runtime in (OWN, *PEERS, *ON_REQUEST, *REFERENCES.values(), *UNQUANTIZED.values(), *UNOPTIMIZED.values())
+    for runtime in (OWN, *PEERS, *ON_REQUEST, *REFERENCES.values(), *UNQUANTIZED.values(), *REORDERED.values())
 }

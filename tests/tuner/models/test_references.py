@@ -49,6 +49,21 @@ def test_where_optimizations_fail_the_judge_is_what_was_not_optimized(tmp_path: 
         pytest.skip("this ONNX Runtime's optimizations don't fail")
 
 
+def test_litert_is_compared_with_itself_where_a_model_has_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("tflite", reason="needs the extra `models`")
+    pytest.importorskip("ai_edge_litert", reason="needs the extra `oracle`")
+    from tests.support.models.tflite_islands import SHAPE, IslandWriter
+
+    w = IslandWriter()
+    numbers = w.apply("ADD", [w.data, np.random.default_rng(4).normal(size=SHAPE)], SHAPE, "Add")
+    (tmp_path / "bytes.tflite").write_bytes(w.model(w.data))
+    (tmp_path / "mixed.tflite").write_bytes(w.model(w.apply("SOFTMAX", [numbers], SHAPE, "Softmax", beta=1.0)))
+    exact, mixed = (it.accuracy(path, count=12, results=tmp_path / "none") for path in sorted(tmp_path.iterdir()))
+    assert exact.outputs[0].itself_db is None
+    assert mixed.outputs[0].itself_db is not None
+    assert 100 < mixed.outputs[0].itself_db < 200
+
+
 @pytest.mark.thorough
 def test_layers_of_a_model_that_is_quantized_at_run_time_are_compared(tmp_path: Path) -> None:
     """Its scales and zero points are values without axes."""
