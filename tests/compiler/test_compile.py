@@ -111,6 +111,7 @@ print(get_global_func("runtime.NumThreads")())
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process has one core")
 @pytest.mark.parametrize(("others", "threads"), [({}, 2), ({"OMP_NUM_THREADS": "1"}, 1), ({"TVM_NUM_THREADS": "1"}, 1)])
+@pytest.mark.matrix(at_most=1)
 def test_a_program_has_the_threads_that_a_model_was_compiled_for(
     others: dict[str, str], threads: int, native: Target, tmp_path: Path
 ) -> None:

@@ -247,6 +247,7 @@ def test_every_operator_is_what_onnx_runtime_computes(share: int, tmp_path: Path
         ],
     ),
 )
+@pytest.mark.thorough
 def test_convolutions_of_other_targets(profile: str | None, threads: int, share: int, tmp_path: Path) -> None:
     writer = IslandWriter()
     file = writer.file(*(build(writer) for kind in ("Conv", "ConvTranspose") for build in BUILDS[kind][share::2]))

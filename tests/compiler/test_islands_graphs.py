@@ -155,6 +155,7 @@ def test_what_joins_values_of_one_scale_stays_quantized(scale: float, islands: i
 
 
 @pytest.mark.parametrize(("kernel", "stride"), one_in(2, [(1, 1), (2, 2), (3, 2)]))
+@pytest.mark.matrix(at_most=1)
 def test_a_transposed_convolution_without_a_quantized_output_is_no_other_layer(
     kernel: int, stride: int, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def softmax(x: Any) -> Any:
         pytest.param(lambda w, x: w.apply("Tanh", x), np.tanh, id="tanh"),
     ],
 )
+@pytest.mark.matrix(at_most=2)
 def test_a_result_is_rounded_once(
     build: Callable[[IslandWriter, str], str], expected: Callable[[Any], Any], tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def extremes(shape: tuple[int, ...]) -> tuple[bytes, list[str]]:
 
 
 @pytest.mark.parametrize("length", chosen([15, 16, 17, 47], lambda length: length in (15, 47)))
+@pytest.mark.matrix(at_most=1)
 def test_the_greatest_and_least_of_rows_of_every_length(length: int, tmp_path: Path) -> None:
     file, names = extremes((2, 3, length))
     feed = feed_of((2, 3, length))

@@ -223,6 +223,7 @@ def test_a_kernel_is_the_one_for_vectors(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", chosen(FORMS, lambda name: name not in ALIKE))
+@pytest.mark.matrix(at_most=9)
 def test_a_kernel_computes_what_onnx_runtime_does(name: str, tmp_path: Path) -> None:
     assert_close(*outputs_of(file_of(name), tmp_path, {"x": feed_of(FORMS[name][0])}))
 

@@ -64,6 +64,7 @@ def test_a_device_finds_it_exact_and_times_it(tmp_path: Path, native: Target) ->
 
 
 @pytest.mark.parametrize("output", range(len(LENGTHS)))
+@pytest.mark.matrix(at_most=1)
 def test_each_output_is_compared(output: int, tmp_path: Path, native: Target) -> None:
     program = written(tmp_path, native)
     (case,) = program.cases

@@ -38,6 +38,7 @@ def read_all(name: str, count: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("name", one_in(3, FORMS))
+@pytest.mark.matrix(at_most=2)
 def test_a_few_changed_files(name: str) -> None:
     assert 0 < read_all(name, FEW, 1) < FEW
 

@@ -52,6 +52,7 @@ def depthwise(how: dict[str, Any]) -> bytes:
     ),
     ids=str,
 )
+@pytest.mark.matrix(at_most=1)
 def test_scales_are_moved_to_the_weights(how: dict[str, Any], tmp_path: Path) -> None:
     file = depthwise(how)
     graph = read_onnx(file, "depthwise")

@@ -92,7 +92,7 @@ def chain(steps: Steps, scale: float, zero_point: int, output: tuple[float, int]
     return writer.model("y", opset=20)
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=2)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("name", one_in(5, CHAINS))
 def test_a_chain_of_one_value_is_a_table_with_every_value_right(name: str, dtype: Any) -> None:
@@ -140,7 +140,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize("operator", ["Add", "Mul", "Sub", "Div", "Min", "Max", "PRelu"])
 @pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=3)
 def test_operators_of_two_values(operator: str, scales: Any) -> None:
     """The second one is quantized and constant, or numbers, or computed as well."""
     first, second, made = scales

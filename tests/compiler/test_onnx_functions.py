@@ -24,6 +24,7 @@ def test_functions_stand_in_the_place_of_their_calls(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
 
 
+@pytest.mark.thorough
 def test_attention_of_what_functions_make(tmp_path: Path) -> None:
     assert_close(*outputs_of(with_attention(), tmp_path, {"x": feed_of()}))
 

@@ -149,7 +149,7 @@ def written(
 
 
 @pytest.mark.parametrize("name", chosen(CASES, lambda name: name in [*CASES][:3:2]))
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_attention_of_groups_is_onnx_runtimes(name: str, tmp_path: Path) -> None:
     forms = CASES[name]
     file, feeds = written(**forms)

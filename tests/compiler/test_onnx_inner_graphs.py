@@ -144,6 +144,7 @@ def test_loops_of_unknown_turns_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(("axis", "is_backwards", "is_turned"), [(0, False, False), (0, True, False), (1, False, True)])
+@pytest.mark.matrix(at_most=1)
 def test_a_scan_is_its_steps(axis: int, is_backwards: bool, is_turned: bool, tmp_path: Path) -> None:
     assert_close(*outputs_of(scan(axis, is_backwards, is_turned), tmp_path, {"x": feed_of(SIZE)}))
 

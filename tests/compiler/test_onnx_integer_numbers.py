@@ -58,6 +58,7 @@ FILES = {
 @pytest.mark.parametrize(
     "name", chosen(FILES, lambda name: name not in ("plain", "one scale in an array", "a product"))
 )
+@pytest.mark.matrix(at_most=2)
 def test_sums_become_numbers_as_by_onnx_runtime(name: str, tmp_path: Path) -> None:
     file, feed = FILES[name], {"x": feed_of(SHAPE)}
     model = compiled(file, tmp_path)

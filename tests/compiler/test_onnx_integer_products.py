@@ -86,7 +86,7 @@ def require_exact(file: bytes, made: str, feeds: list[dict[str, Any]], folder: P
 @pytest.mark.parametrize(
     "types", [("u8", "u8"), pytest.param(("u8", "s8"), marks=pytest.mark.thorough), ("s8", "s8")], ids="".join
 )
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_products_of_computed_matrices(types: Any, first: Point, second: Point, tmp_path: Path) -> None:
     points = first, second
     for at, shapes in enumerate(SHAPES[: 3 if points == (COMPUTED, COMPUTED) else 1]):

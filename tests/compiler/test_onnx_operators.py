@@ -207,7 +207,7 @@ FUNCTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=4)
 @TYPES
 @pytest.mark.parametrize(("operator", "fields"), one_in(2, FUNCTIONS))
 def test_tables_have_every_value_right(dtype: Any, operator: str, fields: dict[str, Any]) -> None:

@@ -67,6 +67,7 @@ def largest(w: OptimizedWriter) -> str:
 
 
 @pytest.mark.parametrize("build", [layer, average, global_average, largest])
+@pytest.mark.matrix(at_most=2)
 def test_images_with_channels_last_are_onnxruntime_s(build: Any, tmp_path: Path) -> None:
     w = OptimizedWriter(SHAPE)
     file = w.written(build(w))
@@ -112,6 +113,7 @@ def test_a_softmax_of_another_version_than_the_file_s_is_refused() -> None:
     ("function", "numbers"),
     one_in(2, [("Relu", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 1.5]), ("Tanh", []), ("HardSigmoid", [0.3, 0.4])]),
 )
+@pytest.mark.matrix(at_most=1)
 def test_fused_convolutions_and_products(function: str, numbers: list[float], tmp_path: Path) -> None:
     w = OptimizedWriter(SHAPE)
     weights, more = RNG.normal(0, 0.3, (4, 6, 3, 3)), RNG.normal(0, 1, (2, 4, 5, 8))

@@ -59,7 +59,7 @@ def states(operator: str, count: int = 1) -> dict[int, Any]:
 
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_directions_states_and_biases(operator: str, direction: str, tmp_path: Path) -> None:
     count = 2 if direction == "bidirectional" else 1
     inputs = {3: biases(operator, count), **states(operator, count)}
@@ -84,6 +84,7 @@ def test_directions_states_and_biases(operator: str, direction: str, tmp_path: P
         ],
     ),
 )
+@pytest.mark.thorough
 def test_attributes(operator: str, inputs: dict[int, Any], attributes: Any, tmp_path: Path) -> None:
     w, made = written(operator, inputs, **attributes)
     assert_near(w.file(*made), tmp_path, (STEPS, BATCH, WIDE))

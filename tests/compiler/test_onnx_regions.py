@@ -86,6 +86,7 @@ FORMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, dict[str, Any]]] =
 
 
 @pytest.mark.parametrize("name", one_in(3, FORMS))
+@pytest.mark.matrix(at_most=1)
 def test_blocks_are_onnx_runtimes(name: str, tmp_path: Path) -> None:
     image, block, count, attributes = FORMS[name]
     w = GivenWriter((2, 2 * math.prod(block), count))

@@ -39,6 +39,7 @@ def rotated(shape: tuple[int, ...], pairs: int, places: Any, **attributes: Any) 
 
 
 @pytest.mark.parametrize("name", one_in(2, FORMS))
+@pytest.mark.matrix(at_most=1)
 def test_pairs_are_turned_as_by_onnx_runtime(name: str, tmp_path: Path) -> None:
     shape, pairs, places, attributes = FORMS[name]
     w, made = rotated(shape, pairs, places, **attributes)

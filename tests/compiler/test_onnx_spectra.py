@@ -63,6 +63,7 @@ BUILDS: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("name", one_in(4, BUILDS))
+@pytest.mark.matrix(at_most=1)
 def test_spectra_are_what_onnx_runtime_computes(name: str, tmp_path: Path) -> None:
     w = IslandWriter(SHAPE)
     file = w.file(BUILDS[name](w), opset=18)

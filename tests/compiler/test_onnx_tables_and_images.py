@@ -51,6 +51,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("kind", "size", "has_points"), one_in(3, KINDS))
+@pytest.mark.matrix(at_most=2)
 def test_rows_of_a_table_are_onnx_runtime_s(kind: str, size: int, has_points: bool, tmp_path: Path) -> None:
     file = table(kind, size, has_points)
     feed = np.random.default_rng(1).integers(-ROWS, ROWS, (2, 5))
@@ -86,6 +87,7 @@ RESIZES: list[tuple[str, str, int, tuple[int, int]]] = [
 
 
 @pytest.mark.parametrize(("method", "mode", "excluded", "size"), one_in(12, RESIZES))
+@pytest.mark.matrix(at_most=2)
 def test_images_are_resized_with_antialias(
     method: str, mode: str, excluded: int, size: tuple[int, int], tmp_path: Path
 ) -> None:

@@ -190,7 +190,7 @@ EMBEDDED = [(True, np.uint8), (False, np.int8), (True, np.int8), (False, np.uint
 
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("build", [*one_in(4, BUILDS), *(pytest.param(each, marks=THOROUGH) for each in VARIANTS)])
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_fused_nodes_are_onnx_runtimes(
     build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path
 ) -> None:
@@ -201,7 +201,7 @@ def test_fused_nodes_are_onnx_runtimes(
 
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize(("has_segments", "element"), one_in(2, EMBEDDED))
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_embeddings_of_bytes_are_onnx_runtimes(has_segments: bool, element: Any, opset: int, tmp_path: Path) -> None:
     writer = TransformerWriter()
     file = writer.written(embedded_bytes(writer, has_segments, element), opset)

@@ -105,6 +105,7 @@ def assert_few_steps(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", one_in(2, ["mlp.a16w8", "two_in_two_out.a16w8"]))
+@pytest.mark.thorough
 def test_whole_models_with_16_bits(name: str, tmp_path: Path) -> None:
     file = more_model(f"{name}.onnx").read_bytes()
     inputs = read_onnx(file, "words")

@@ -270,6 +270,7 @@ def test_every_kind_has_a_file() -> None:
 
 
 @pytest.mark.parametrize("name", one_in(6, ONNX))
+@pytest.mark.matrix(at_most=3)
 def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = ONNX[name]
     data, feeds = make()
@@ -280,6 +281,7 @@ def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", one_in(3, TFLITE))
+@pytest.mark.matrix(at_most=5)
 def test_tflite(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = TFLITE[name]
     data, feeds = make()

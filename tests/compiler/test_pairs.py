@@ -212,6 +212,7 @@ SPREADS = [
 @pytest.mark.usefixtures("fusing_onnxruntime")
 @pytest.mark.parametrize("shapes", one_in(5, [(each,) for each in SPREADS]))
 @pytest.mark.parametrize("seed", one_in(2, [0, 3]))
+@pytest.mark.matrix(at_most=1)
 def test_the_order_of_summands_is_onnxruntime_s(seed: int, shapes: Any, tmp_path: Path) -> None:
     """It adds the second one first where a single number is the first one, or is spread over several values."""
     parameters = drawn("u8", seed)

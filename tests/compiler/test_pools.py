@@ -66,7 +66,7 @@ def image_of(graph: Graph, seed: int = 7) -> Array:
     return image.astype({"u8": np.uint8, "s8": np.int8}[data.type])
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("profile", SOME)
 def test_largest_of_windows(profile: str) -> None:
     for index, pool in enumerate(POOLS):
@@ -74,7 +74,7 @@ def test_largest_of_windows(profile: str) -> None:
         assert_operator_exact(graph, host_target(profile), [image_of(graph)])
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("include_pad", [False, True])
 @pytest.mark.parametrize("first", [0, 1])

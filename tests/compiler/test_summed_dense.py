@@ -98,6 +98,7 @@ def assert_litert_s(file: bytes, target: Target, folder: Path) -> Graph:
 
 @pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize("without", ["none", "first", "last", "all"])
+@pytest.mark.matrix(at_most=3)
 def test_what_is_added_in_a_layer_may_be_added_in_another_one(
     others: int, without: str, native: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

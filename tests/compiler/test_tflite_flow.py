@@ -84,6 +84,7 @@ def composed() -> bytes:
 @pytest.mark.parametrize(
     "build", [repeated, branched, composed, file_with_list, file_with_loop, lambda: file_with_loop(turns=0)]
 )
+@pytest.mark.matrix(at_most=2)
 def test_what_is_run_is_litert_s(build: Callable[[], bytes], tmp_path: Path) -> None:
     file, rng = build(), np.random.default_rng(5)
     model = compiled(file, tmp_path)

@@ -20,6 +20,7 @@ pytest.importorskip("tflite", reason="needs the extra `models`")
 
 
 @pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.matrix(at_most=1)
 def test_layers_are_litert_s(build: Callable[[OpenWriter], int], native: Target, tmp_path: Path) -> None:
     w = OpenWriter()
     file = w.model(build(w))

@@ -120,6 +120,7 @@ def assert_calls_are_litert_s(model: CompiledModel, file: bytes, inputs: list[Ar
 
 
 @pytest.mark.parametrize("name", one_in(6, [*FORMS, *FILTERS]))
+@pytest.mark.matrix(at_most=2)
 def test_calls_are_litert_s(name: str, tmp_path: Path) -> None:
     file, shape = lstm_model(name) if name in FORMS else svdf_model(name)
     (operator,) = read_tflite(file, "fixed").operators

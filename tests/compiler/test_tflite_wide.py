@@ -68,6 +68,7 @@ def compared(file: bytes, folder: Path, inputs: list[Array]) -> list[tuple[str, 
         ]
     ),
 )
+@pytest.mark.matrix(at_most=2)
 def test_layers_are_exact(word: str, bits: int, bias: str, tmp_path: Path) -> None:
     w = Writer()
     data = w.input("x", "s16", SHAPE, SCALE)

@@ -82,6 +82,7 @@ def test_softmax_of_rows_is_litert_s(depth: int, scale: float, beta: float) -> N
     np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
+@pytest.mark.thorough
 def test_compiled_softmax_is_litert_s(tmp_path: Path) -> None:
     file, feed = softmax((2, 9, 40), 0.0002, 1.0), rows((2, 9, 40))
     (made,) = compiled(file, tmp_path).run([feed])
@@ -112,6 +113,7 @@ def test_resized_images_are_litert_s(corners: bool, centers: bool) -> None:
         np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
+@pytest.mark.thorough
 def test_compiled_resize_is_litert_s(tmp_path: Path) -> None:
     file, feed = resize((5, 7), (11, 9), False, True), ends_and_noise((2, 5, 7, 3))
     (made,) = compiled(file, tmp_path).run([feed])

@@ -168,6 +168,7 @@ def read(file: bytes, path: Path) -> Graph:
 
 
 @pytest.mark.parametrize("case", one_in(3, [0, 1, 2, 6, 8]))
+@pytest.mark.matrix(at_most=1)
 def test_compiled_transposed_convolutions(case: int, native: Target, tmp_path: Path) -> None:
     shape, weights, attributes = TRANSPOSED[case]
     graph = read(onnx_layer("ConvTranspose", shape, weights, 1, **attributes), tmp_path / "model.onnx")

@@ -97,7 +97,7 @@ def test_parts_of_rows_on_threads() -> None:
 
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("scale", [0.003, 0.05, 0.4])
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_softmax_of_rows(profile: str, scale: float) -> None:
     """Rows that take turns, alone and with a rest; equal values, one that is far above all others, and any."""
     target = host_target(profile)

@@ -243,6 +243,7 @@ class TestKeptByAChangedTemplate:
             now = choice.template.apply(workload, before.target, choice.config)
             assert now.function.script() == was.function.script()
 
+    @pytest.mark.matrix(at_most=1)
     def test_records_are_the_best_of_their_layers(self, before: Before) -> None:
         for key in KEYS:
             (best,) = best_schedules(before.store, workload=key)

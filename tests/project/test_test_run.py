@@ -380,6 +380,9 @@ class TestMatrix:
         def test_other(board, size): pass
         @pytest.mark.matrix
         def test_alone(): pass
+        @pytest.mark.matrix(at_most=2)
+        @pytest.mark.parametrize("size", [1, 2, 3])
+        def test_long(size): pass
         """
 
     def test_each_value_stays_in_the_quick_run(self, inner: pytest.Pytester) -> None:
@@ -387,7 +390,8 @@ class TestMatrix:
         ran = self.ran(inner, "not slow and not thorough")
         assert len(ran) == 3
         assert {part for each in ran for part in each.split("-")} == {"x86", "a53", "u", "s", "1", "2", "3"}
-        inner.runpytest_inprocess("-m", "not slow and not thorough").assert_outcomes(passed=3 + 4 + 1, deselected=15)
+        quick = inner.runpytest_inprocess("-m", "not slow and not thorough")
+        quick.assert_outcomes(passed=3 + 4 + 1 + 2, deselected=15 + 1)
 
     def test_the_rest_is_thorough_and_what_is_long_stays_so(self, inner: pytest.Pytester) -> None:
         inner.makepyfile(self.BODY)

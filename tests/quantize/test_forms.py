@@ -110,6 +110,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", one_in(4, list(CASES)))
+@pytest.mark.thorough
 def test_they_compile_to_what_onnx_runtime_computes(case: str, path: Path, tmp_path: Path) -> None:
     """Bit for bit: ONNX Runtime rounds sums of so few 16-bit products as exact arithmetic does."""
     forms, options = CASES[case]

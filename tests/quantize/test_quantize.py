@@ -57,6 +57,7 @@ def test_it_is_near_the_float_model_and_says_how_near(path: Path) -> None:
     ],
     ids=str,
 )
+@pytest.mark.matrix(at_most=3)
 def test_every_choice_gives_a_model_of_these_types(path: Path, options: dict[str, Any]) -> None:
     samples = pictures(40)
     made = it.quantize(path, samples, **options)

@@ -126,6 +126,7 @@ def test_memory_that_is_not_there_is_said(tmp_path: Path, kernels: Kernels) -> N
         ],
     ),
 )
+@pytest.mark.matrix(at_most=1)
 def test_a_gpu_that_can_not_be_used_is_one_line(tmp_path: Path, settings: dict[str, int], gpu: int, fault: str) -> None:
     launcher = agent_with_gpu(tmp_path / "agent", **settings)
     with pytest.raises(DeviceStartError, match=f"^the GPU of `h100` can't be used: {fault}$"):

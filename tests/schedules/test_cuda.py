@@ -150,7 +150,7 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
     return build(workload, target, {**template.space(workload, target).default, **knobs}, template)
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("index", [*one_in(2, [0, 1]), *(pytest.param(at, marks=pytest.mark.slow) for at in (2, 3))])
 def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
@@ -158,7 +158,7 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(("name", "fault"), one_in(8, EVERY_FAULT))
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
@@ -175,7 +175,7 @@ def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2
     return build(workload, target, {**default, "block_depth": 64, "stages": 3, "splits": 1, **knobs}, template)
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("roles", ROLES)
 @pytest.mark.parametrize(
     "key",
@@ -196,7 +196,7 @@ def test_blocks_have_tiles_in_turn(roles: str, key: str, outer: str, stages: int
     assert built_in_turn(key, {**ROLES[roles], **knobs}).wrong_cases() == []
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(
     ("roles", "fault"),
     one_in(4, [*itertools.product(("cooperative", "pingpong"), ROLE_FAULTS), ("pingpong", "no turns")]),
@@ -219,6 +219,7 @@ def test_roles_that_do_not_wait_for_each_other_are_caught(
         ],
     ),
 )
+@pytest.mark.matrix(at_most=1)
 def test_chunks_that_are_written_elsewhere_than_read_are_caught(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +251,7 @@ def test_a_kernel_that_leaves_its_arrays_fails(monkeypatch: pytest.MonkeyPatch) 
         built(CONV, "cuda.mma", SMALL["cuda.mma"]).wrong_cases()
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=2)
 @pytest.mark.parametrize("profile", ["cuda-sm75", "cuda-sm80", "cuda-sm90"])
 @pytest.mark.parametrize("key", [*PLAIN.values(), "dense-u8u8-1x1024-o64-wz-fixed.c-u8"])
 def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
@@ -291,7 +292,7 @@ def test_splits_add_up(name: str, key: str) -> None:
     assert made.wrong_cases() == []
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(
     ("name", "key"),
     one_in(
@@ -419,7 +420,7 @@ def test_narrow_products_are_the_wide_one(types: tuple[str, str]) -> None:
 class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
-    @pytest.mark.matrix
+    @pytest.mark.matrix(at_most=1)
     @pytest.mark.parametrize("profile", one_in(3, GPU_PROFILES))
     @pytest.mark.parametrize("name", TILES)
     def test_the_loop_has_the_instructions_that_it_is_for(self, name: str, profile: str, tmp_path: Path) -> None:
@@ -497,6 +498,7 @@ class TestMachineCode:
             ],
         ),
     )
+    @pytest.mark.matrix(at_most=1)
     def test_roles_have_instructions_of_their_own(
         self, roles: str, tile: Mapping[str, Value], copies: int, tmp_path: Path
     ) -> None:
@@ -514,6 +516,7 @@ class TestMachineCode:
 
     @pytest.mark.parametrize("samples", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
     @pytest.mark.parametrize("name", SMALL)
+    @pytest.mark.matrix(at_most=1)
     def test_values_of_sampled_configs_stay_in_registers(self, name: str, samples: int, tmp_path: Path) -> None:
         profile = HOPPER if name == "cuda.wgmma" else GPU
         workload, target = parse_workload(BIG), any_target(profile)

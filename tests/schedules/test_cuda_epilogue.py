@@ -61,7 +61,7 @@ def cases(kernel: Built) -> list[Operands]:
     ]
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("template", ["cuda.dp4a", "cuda.mma"])
 @pytest.mark.parametrize("output", ["u8", "s8"])
 def test_packed_bytes_are_the_oracles(output: str, template: str) -> None:
@@ -71,6 +71,7 @@ def test_packed_bytes_are_the_oracles(output: str, template: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.matrix(at_most=1)
 def test_a_wrong_epilogue_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host_target("cuda-sm75")
     emulated_gpus.compile_with_fault(monkeypatch, *FAULTS[fault])

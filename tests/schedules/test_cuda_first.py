@@ -59,7 +59,7 @@ def built(key: str, knobs: Mapping[str, Value], profile: str = HOPPER) -> Built:
     return build(parse_workload(key), host_target(profile), {**TILE, **knobs}, template_named("cuda.first"))
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(
     ("key", "products", "profile"),
     one_in(
@@ -71,7 +71,7 @@ def test_windows_are_exact_wherever_they_begin(key: str, products: str, profile:
     assert built(key, {"products": products}, profile).wrong_cases() == []
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(
     ("key", "products", "knobs"),
     one_in(
@@ -92,7 +92,7 @@ def test_tiles_that_no_image_fills_are_exact(key: str, products: str, knobs: Map
     assert built(key, {**knobs, "products": products}).wrong_cases() == []
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("fault", one_in(3, FAULTS))
 def test_a_wrong_kernel_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host_target(HOPPER)

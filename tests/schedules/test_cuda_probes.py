@@ -66,6 +66,7 @@ def test_reading_what_is_mostly_zeros_is_exact_too(monkeypatch: pytest.MonkeyPat
 @needs_binaries
 @pytest.mark.parametrize("target", one_in(3, TARGETS), ids=lambda target: target.name)
 @pytest.mark.parametrize(("by_matrices", "instruction", "count"), one_in(3, [(True, "IMMA", 8), (False, "IDP", 32)]))
+@pytest.mark.matrix(at_most=1)
 def test_loops_of_peaks_only_multiply(
     target: Target, by_matrices: bool, instruction: str, count: int, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_drawn_layers_and_configs_are_exact(profile: str, workload: Workload, se
 
 
 @pytest.mark.parametrize("key", LAYERS.values(), ids=LAYERS.keys())
+@pytest.mark.matrix(at_most=5)
 def test_each_arrangement_of_words_is_exact(key: str) -> None:
     assert build(parse_workload(key), host_target("x86-avx512vnni"), template=TEMPLATE).wrong_cases() == []
 

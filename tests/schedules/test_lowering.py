@@ -50,6 +50,7 @@ def averages_as_bytes(columns: int) -> Any:
 
 @pytest.mark.parametrize("profile", NATIVE)
 @pytest.mark.parametrize("columns", [9, 13, 17, 25])
+@pytest.mark.matrix(at_most=8)
 def test_nothing_is_written_behind_a_short_loop(profile: str, columns: int) -> None:
     rng, turns = np.random.default_rng(columns), columns // 2 + 1
     image = rng.integers(-128, 128, (IMAGES, HEIGHT, columns, 1)).astype(np.int8)

@@ -269,6 +269,7 @@ def test_a_mutant_that_crashes_is_caught_and_ends_nothing_else() -> None:
     assert verdict(*changed(Statements((BufferStore,), far_away))) == "crashed"
 
 
+@pytest.mark.thorough
 def test_a_mutant_that_hangs_is_caught() -> None:
     assert verdict(*changed(Statements((For,), for_ever)), limit_s=3) == "hung"
 

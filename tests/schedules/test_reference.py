@@ -334,6 +334,7 @@ def test_a_window_far_larger_than_its_image_costs_no_padded_image() -> None:
         "dense-u8s8-128x768-o3072-float.c-u8",
     ],
 )
+@pytest.mark.matrix(at_most=2)
 def test_it_is_fast_enough_for_real_layers(key: str) -> None:
     workload = parse_workload(key)
     operands = adversarial_operands(workload, 0)[0][1]

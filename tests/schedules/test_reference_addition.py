@@ -117,6 +117,7 @@ def drawn_ratios(seed: int) -> Array:
 
 @pytest.mark.usefixtures("fusing_onnxruntime")
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.matrix(at_most=8)
 def test_the_float_rule_is_that_of_onnxruntime(seed: int) -> None:
     kind = ("u8", "s8")[seed // 4 % 2]
     own, residual = every_pair(kind)

@@ -43,6 +43,7 @@ def feasible_sums(bias: int, largest: int) -> list[int]:
 
 
 @pytest.mark.parametrize("key", BOUNDED)
+@pytest.mark.matrix(at_most=2)
 def test_outputs_are_the_same(key: str) -> None:
     workload = parse_workload(key)
     largest = largest_sum(workload)

@@ -245,6 +245,7 @@ def assembly(key: str, profile: str) -> str:
 
 
 @pytest.mark.parametrize("key", LAYERS)
+@pytest.mark.matrix(at_most=4)
 def test_code_has_the_dot_product_of_its_profile_and_no_other(profile: str, key: str) -> None:
     dots = re.findall(r"\s((?:\{vex\}\s)?vpdpbusd|vpmaddwd|vpmaddubsw)\s.*%([xyz]mm)", assembly(key, profile))
     assert (

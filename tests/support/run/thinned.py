@@ -29,13 +29,13 @@ def representatives(values: Iterable[Any], features: Callable[[Any], Iterable[Ha
     return [_param(each, at in quick) for at, each in enumerate(sets)]
 
 
-def covering(shown: Sequence[frozenset[Hashable]]) -> set[int]:
-    """Places of few sets that have all elements; at least one, if there is any set."""
+def covering(shown: Sequence[frozenset[Hashable]]) -> list[int]:
+    """Places of few sets that have all elements, that with the most first; at least one, if there is any set."""
     missing = frozenset().union(*shown)
-    chosen = {0} if shown and not missing else set()
+    chosen = [0] if shown and not missing else []
     while missing:
         best = max(range(len(shown)), key=lambda at: (len(shown[at] & missing), -at))
-        chosen.add(best)
+        chosen.append(best)
         missing -= shown[best]
     return chosen
 

@@ -74,14 +74,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rest_of_matrices(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """What a quick run leaves out of tests marked `matrix`: sets of parameters whose values others show, too."""
+    """What a quick run leaves out of tests marked `matrix`: sets of parameters whose values others show, too.
+
+    Of `matrix(at_most=3)` it takes three sets, with as many of the values as three of these have.
+    """
     matrices: dict[str, list[pytest.Function]] = {}
     for item in items:
         is_long = item.get_closest_marker("slow") or item.get_closest_marker("thorough")
         if isinstance(item, pytest.Function) and item.get_closest_marker("matrix") and not is_long:
             matrices.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for matrix in matrices.values():
-        quick = covering([_values(item) for item in matrix])
+        marker = next(matrix[0].iter_markers("matrix"))
+        quick = covering([_values(item) for item in matrix])[: marker.kwargs.get("at_most")]
         yield from (item for at, item in enumerate(matrix) if at not in quick)
 
 

@@ -101,6 +101,7 @@ def load(contestant: Contestant, kernels: Kernels, entry: str) -> tuple[int, int
 
 
 @pytest.mark.parametrize("peer", one_in(2, CUBLASLT_PEERS), ids=lambda peer: peer.name)
+@pytest.mark.matrix(at_most=1)
 def test_products_are_those_of_the_oracle(peer: object, contestants: Contestants, tmp_path: Path) -> None:
     one = player(contestants, peer.name)  # type: ignore[attr-defined]
     for key in OTHERS if "gemm" in one.name else PRODUCTS:

@@ -120,7 +120,7 @@ def test_an_interrupted_search_goes_on_as_it_would_have(
     assert names(recorded) == names(alone)
 
 
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("guided", [GainTurns, RoundTurns])
 @pytest.mark.parametrize("strategy", ["xgboost", "descent"])
 def test_a_larger_budget_goes_on_with_the_same_trials(
