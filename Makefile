@@ -116,7 +116,7 @@ $(VENV)/installed-peers: pyproject.toml $(VENV)/installed
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,models,lab,dask,farm,team,cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,models,quantize,lab,dask,farm,team,cuda]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml $(VENV)/installed

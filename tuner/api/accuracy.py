@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ class Accuracy:
         exact: how many operators of the model are integers, bit for bit.
         floats: how many of each operator are computed in float; where there are any, outputs may differ by rounding.
         int8_share: of the multiply-adds, that of int8 layers.
+        theirs_in_float: layers that ONNX Runtime computes in float and this library in integers, by kind, where outputs
+            differ: their sums are rounded.
         ours, theirs: how right the answers of the compiled model and of the other runtime are; where there are labels.
         paired: on which samples the other runtime alone is right, and on which the compiled model alone.
     """
@@ -53,6 +55,7 @@ class Accuracy:
     exact: int
     floats: Mapping[str, int]
     int8_share: float | None
+    theirs_in_float: Mapping[str, int] = field(default_factory=dict)
     ours: Answers = NO_ANSWERS
     theirs: Answers = NO_ANSWERS
     paired: PairedTest | None = None
@@ -162,6 +165,5 @@ def _accuracy(
 ) -> Accuracy:
     answers = (NO_ANSWERS, NO_ANSWERS, None) if judged is None else (judged.ours, judged.theirs, judged.paired)
     outputs = tuple(found.outputs)
-    return Accuracy(
-        str(model), found.against, seed, drawn, outputs, found.exact, found.floats, found.int8_share, *answers
-    )
+    parts = (found.exact, found.floats, found.int8_share, found.theirs_in_float)
+    return Accuracy(str(model), found.against, seed, drawn, outputs, *parts, *answers)

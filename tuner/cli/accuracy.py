@@ -121,6 +121,7 @@ def accuracy(
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None
         outputs = [each.as_dict() for each in found.outputs]
         parts = {"exact": found.exact, "floats": dict(found.floats), "int8_share": found.int8_share}
+        parts |= {"theirs_in_float": dict(found.theirs_in_float)}
         answers = _answers_as_json(found)
         emit_json(
             {"model": str(model), "against": found.against, "drawn": drawn, **parts, **answers, "outputs": outputs}
@@ -138,6 +139,9 @@ def accuracy(
         say(f"{found.outputs[0].samples:,} samples drawn with seed {seed}: {kinds}")
     differ = f"{found.differing} of {len(found.outputs)} outputs differ from {found.against}"
     say(differ if found.differing else f"all equal to {found.against}")
+    if found.theirs_in_float:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in found.theirs_in_float.items())
+        say(f"onnxruntime computes in float, and rounds, sums that are integers here: {kinds}")
     if found.floats:
         say(f"{exactness(found.exact, found.floats, found.int8_share)}; outputs may differ by rounding")
 

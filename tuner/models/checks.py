@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from int8tune.tuner.models.accuracy import Difference, differences
 from int8tune.tuner.models.arrays import read_samples
 from int8tune.tuner.models.compiling import compile_apart
 from int8tune.tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
+from int8tune.tuner.models.float_layers import more_in_float
 from int8tune.tuner.models.race import Entry, Seat, seats
 from int8tune.tuner.models.runtimes import OWN, REFERENCES, REORDERED, OnnxRuntime
 from int8tune.tuner.models.schedules import device_target, schedules_for
@@ -65,6 +66,8 @@ class Comparison:
         exact: how many operators of the model integer kernels compute, bit for bit.
         floats: how many of each operator are computed in float.
         int8_share: of the multiply-adds, that of int8 layers.
+        theirs_in_float: layers that ONNX Runtime computes in float and this library in integers, by kind; asked for
+            where outputs differ.
     """
 
     against: str
@@ -72,6 +75,7 @@ class Comparison:
     exact: int
     floats: Mapping[str, int]
     int8_share: float | None
+    theirs_in_float: Mapping[str, int] = field(default_factory=dict)
 
 
 def compare_outputs(check: Check) -> Comparison:
@@ -104,7 +108,15 @@ def compare_outputs(check: Check) -> Comparison:
         if plain:
             itself = differences(graph, plain[0].outputs, other.outputs)
             found = [replace(each, itself_db=its.sqnr_db) for each, its in zip(found, itself, strict=True)]
-        return comparison_of(name, graph, found)
+        return explained(comparison_of(name, graph, found), other.entry)
+
+
+def explained(found: Comparison, other: Entry) -> Comparison:
+    """A comparison that says which layers ONNX Runtime computes in float, where outputs differ."""
+    is_equal = not any(each.differing for each in found.outputs)
+    if is_equal or not isinstance(other.runtime, OnnxRuntime):
+        return found
+    return replace(found, theirs_in_float=more_in_float(other.model, found.floats, other.runtime.keeps_int8))
 
 
 def compare_layers(check: Check) -> Comparison:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 from int8tune.compiler.about import About, read_about
@@ -77,7 +78,7 @@ def compile_apart(
         return {"about": done.about, "compiled": done.kernels.compiled, "reused": done.kernels.reused}
 
     with replaced(library) as made:
-        answer = _answer_apart(lambda tell: compile_to(made, tell), limit_s, report, {str(made): str(library)})
+        answer = answer_apart(lambda tell: compile_to(made, tell), limit_s, report, {str(made): str(library)})
     compiled, reused = answer["compiled"], answer["reused"]
     assert isinstance(compiled, int)
     assert isinstance(reused, int)
@@ -108,13 +109,20 @@ def kernel_apart(
 
         return {"program": asdict(write_model_kernel(graph, inputs, target, schedules, folder, tell, users_cache()))}
 
-    return program_from_json("program", _answer_apart(write, limit_s, report, {})["program"])
+    return program_from_json("program", answer_apart(write, limit_s, report)["program"])
 
 
-def _answer_apart(
-    work: Callable[[Report], dict[str, object]], limit_s: float, report: Report, names: Mapping[str, str]
+def answer_apart(
+    work: Callable[[Report], dict[str, object]],
+    limit_s: float,
+    report: Report = ignore,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, object]:
-    """The answer of a forked process. What it raised is raised here, with other names of files."""
+    """The answer of a forked process. What it raised is raised here, with other names of files.
+
+    Raises:
+        CompilerDiedError: it ended before it was done, or took longer than `limit_s`.
+    """
     answer = _ask_child(work, limit_s, report)
     if "error" in answer:
         text = str(answer["text"])

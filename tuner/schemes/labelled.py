@@ -17,7 +17,7 @@ from int8tune.results.text import printable
 from int8tune.tuner.bench.peers.registry import missing_distributions
 from int8tune.tuner.errors import NoPeersError, SamplesError
 from int8tune.tuner.models.accuracy import differences
-from int8tune.tuner.models.checks import Comparison, comparison_of
+from int8tune.tuner.models.checks import Comparison, comparison_of, explained
 from int8tune.tuner.models.race import Entry
 from int8tune.tuner.models.runtimes import REFERENCES, OnnxRuntime
 from int8tune.tuner.schemes.judged import Judge, require_fit
@@ -72,10 +72,11 @@ def labelled(
     if labels is not None:
         _require_classes(ours)
         require_fit(labels, ours[0])
-    theirs = outputs_of(place, Entry(name, reference, file), library.graph, samples, report)
+    other = Entry(name, reference, file)
+    theirs = outputs_of(place, other, library.graph, samples, report)
     judge = Judge(theirs[0].reshape(len(theirs[0]), -1), labels)
     return Labelled(
-        comparison_of(name, library.graph, differences(library.graph, ours, theirs)),
+        explained(comparison_of(name, library.graph, differences(library.graph, ours, theirs)), other),
         judge.answers(ours[0]),
         judge.answers(theirs[0]),
         judge.paired(ours[0]),

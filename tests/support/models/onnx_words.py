@@ -1,4 +1,4 @@
-"""ONNX models of layers of 16-bit data and 8-bit weights."""
+"""ONNX models of layers of 8-bit weights, and of 16-bit data in most."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Layer(Writer):
     def __init__(self, form: Form, data: Any, made: Any = None, bias: Any = None, weight: Any = S8) -> None:
         super().__init__(form.data)
         self.form = form
-        kinds = {U16: onnx.TensorProto.UINT16, S16: onnx.TensorProto.INT16}
+        kinds = {U16: onnx.TensorProto.UINT16, S16: onnx.TensorProto.INT16, U8: onnx.TensorProto.UINT8}
         self.inputs = [onnx.helper.make_tensor_value_info("x", kinds[data], form.data)]
         channels = form.weight[form.channel] * (dict(form.attributes).get("group", 1) if form.channel else 1)
         self.weights = self.rng.integers(np.iinfo(weight).min + 1, np.iinfo(weight).max + 1, form.weight)

@@ -97,7 +97,6 @@ def test_the_choice_is_what_its_file_answers(path: Path, tmp_path: Path) -> None
     assert not list((tmp_path / "results").rglob("*.so"))
 
 
-@pytest.mark.thorough
 def test_the_program_shows_the_front(path: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "s.npy", pictures(20))
     words = ("quantize", path, "--data", tmp_path / "s.npy", "--choose", "--max-drop", 100, "--time", "0.01s")

@@ -9,9 +9,12 @@ import pytest
 
 import int8tune as it
 from int8tune.tuner.bench.peers.onnxruntime import session_of
+from int8tune.tuner.models.float_layers import more_in_float
 from tests.support.models.onnx_islands import IslandWriter
 from tests.support.models.onnx_models import MODELS, quantized
 from tests.support.models.onnx_tool_forms import TOOL_FORMS
+from tests.support.models.onnx_words import FORMS, U8, U16, Form, Layer
+from tests.support.program.cli_program import in_process
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 
@@ -29,6 +32,26 @@ def test_layers_of_s8_data_are_compared_with_integer_ones(tmp_path: Path) -> Non
         pytest.skip("this ONNX Runtime computes layers of s8 data as integers by default")
     found = it.accuracy(tmp_path / "quantized.onnx", samples=tmp_path / "samples.npy", results=tmp_path / "none")
     assert found.is_exact
+
+
+def test_layers_that_the_runtime_computes_in_float_are_named_where_outputs_differ(tmp_path: Path) -> None:
+    path = tmp_path / "words.onnx"
+    path.write_bytes(Layer(Form("MatMul", (4, 128), (128, 16), 1), U16, U16).file())
+    shown = in_process("accuracy", path, "--count", "12", "--results", tmp_path / "none")
+    assert shown.code == 0, shown.err
+    assert "1 of 1 outputs differ from onnxruntime" in shown.err
+    assert "onnxruntime computes in float, and rounds, sums that are integers here: 1 MatMul or Gemm" in shown.err
+
+
+def test_layers_in_float_are_those_of_the_optimized_model(tmp_path: Path) -> None:
+    file = quantized(MODELS["concat"](), tmp_path, "u8", "s8", True)
+    (tmp_path / "integers.onnx").write_bytes(file)
+    assert more_in_float(tmp_path / "integers.onnx", {}, keeps_int8=True) == {}
+    (tmp_path / "blocks.onnx").write_bytes(Layer(FORMS["blocks"], U8, U8).file())
+    assert more_in_float(tmp_path / "blocks.onnx", {}, keeps_int8=True) == {"ConvTranspose": 1}
+    assert more_in_float(tmp_path / "blocks.onnx", {"ConvTranspose": 1}, keeps_int8=True) == {}
+    (tmp_path / "damaged.onnx").write_bytes(file[:-9])
+    assert more_in_float(tmp_path / "damaged.onnx", {}, keeps_int8=True) == {}
 
 
 @pytest.mark.thorough

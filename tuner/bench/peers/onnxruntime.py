@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,15 @@ class OnnxRuntime:
         return _Layer(session, workload, operands.data)
 
 
-def session_of(model: bytes | str, threads: int, optimizes: bool = True, keeps_int8: bool = False) -> Any:
+def session_of(
+    model: bytes | str, threads: int, optimizes: bool = True, keeps_int8: bool = False, written: Path | None = None
+) -> Any:
     """A session on CPUs of a model, or of the file of that path, with so many threads.
 
     Args:
         keeps_int8: s8 data stays s8, as on Arm. On x86 ONNX Runtime makes it u8 where it can, and computes layers and
             sums in float where only some of their values could be changed.
+        written: a file for the model as it is after all optimizations.
     """
     import onnxruntime
 
@@ -51,6 +55,8 @@ def session_of(model: bytes | str, threads: int, optimizes: bool = True, keeps_i
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if keeps_int8:
         options.add_session_config_entry("session.qdqisint8allowed", "1")
+    if written is not None:
+        options.optimized_model_filepath = str(written)
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = ERRORS_ONLY
