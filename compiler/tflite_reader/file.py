@@ -16,6 +16,8 @@ import numpy.typing as npt
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType, Kind, Operator, Quantization, Value
 from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.tflite_reader.blocks import BLOCKWISE, NO_TENSOR, NONE, blocks_of, quantization_of
+from int8tune.compiler.tflite_reader.packed import INT4, PACKED_BITS, PACKED_WORDS, packed_fault, packed_range, unpacked
 from int8tune.results.text import printable
 from int8tune.schedules.numerics import RANGES
 
@@ -36,6 +38,15 @@ TYPES: dict[int, ElementType] = {
     10: "f64",
     6: "bool",
 }
+# Options whose defaults in the schema are no zeros, as LiteRT has them where they lack, or which name a subgraph.
+NEVER_ZEROS = (
+    *("Conv2DOptions", "DepthwiseConv2DOptions", "Conv3DOptions"),
+    *("CallOnceOptions", "VarHandleOptions", "IfOptions", "WhileOptions", "StableHLOCompositeOptions"),
+)
+# Of `OperatorCode`: 4 and two bytes for each field before it.
+BUILTIN_CODE_SLOT = 10
+# A flatbuffer's table without fields, and where it begins: behind its vtable of 4 bytes.
+EMPTY_TABLE = bytes([4, 0, 4, 0, 4, 0, 0, 0]), 4
 # Complex numbers are pairs along one more axis; only these operators make and read them.
 COMPLEX, MAKES_COMPLEX, READS_COMPLEX = 8, ("RFFT2D",), ("COMPLEX_ABS", "REAL", "IMAG")
 # Pairs of numbers are their last axis here, which these leave where it is.
@@ -95,23 +106,31 @@ class TfliteFile:
         # Several may point to the same data, names and lists, of which each gets a copy.
         self._left_bytes = self._most_bytes = MOST_SHARED * len(data)
         self._operators = {code: word for word, code in vars(schema.BuiltinOperator).items() if word.isupper()}
-        self.types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()}
+        self.types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()} | PACKED_WORDS
 
     def word(self, operator: Any) -> str:
         """What the schema calls an operator; `CUSTOM` is followed by the file's own name for it."""
         code = self.model.OperatorCodes(operator.OpcodeIndex())
-        word = str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), CUSTOM))
+        word = str(self._operators.get(_builtin_code(code), CUSTOM))
         if word != CUSTOM:
             return word
         return clipped(printable(f"{CUSTOM} {(code.CustomCode() or b'').decode('utf-8', 'replace')}".strip()))
 
     def options(self, operator: Any, kind: str, is_second: bool = False) -> Any:
-        """Options of a class of the schema; operators that came late have them in another place."""
+        """Options of a class of the schema; operators that came late have them in another place.
+
+        An operator without any, or with those of another class, has what LiteRT then takes: zeros.
+        """
         options = getattr(self.schema, kind)()
+        kinds = self.schema.BuiltinOptions2 if is_second else self.schema.BuiltinOptions
+        found = operator.BuiltinOptions2Type() if is_second else operator.BuiltinOptionsType()
         table = operator.BuiltinOptions2() if is_second else operator.BuiltinOptions()
-        if table is None:
+        if table is not None and found == getattr(kinds, kind):
+            options.Init(table.Bytes, table.Pos)
+        elif kind in NEVER_ZEROS:
             raise self.error("an operator lacks its options")
-        options.Init(table.Bytes, table.Pos)
+        else:
+            options.Init(*EMPTY_TABLE)
         return options
 
     def indices(self, vector: Any) -> list[int]:
@@ -181,11 +200,13 @@ class Subgraph:
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
         )
         self._complex: set[str] = set()
+        self._packed: dict[str, int] = {}
         self.values = {
             self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
         }
         self.plains = [self._plain(at) for at in range(operators)]
         self._check_complex()
+        self._check_packed()
 
     def operator(self, index: int) -> Any:
         """An operator as the file has it."""
@@ -244,17 +265,25 @@ class Subgraph:
         shape = tuple(int(extent) for extent in self._file.indices(tensor.ShapeAsNumpy()))
         if len(shape) > MOST_AXES:
             raise self._file.error(f"tensor `{clipped(name)}`: it must have at most {MOST_AXES} axes: {len(shape)}")
-        element = TYPES.get(tensor.Type(), "")
+        code = tensor.Type()
+        element = TYPES.get(code, "")
         if shape == (0,) and element in ("s32", "s64") and name not in self.inputs:  # the shape of a single number
-            return Value(name, shape, TYPES[tensor.Type()], None, np.zeros(shape, DTYPES[element]))
+            return Value(name, shape, TYPES[code], None, np.zeros(shape, DTYPES[element]))
         if any(extent < 1 for extent in shape) or math.prod(shape) > MOST_ELEMENTS:
             raise self._file.error(
                 f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}"
             )
-        code = tensor.Type()
         if code == COMPLEX and name not in (*self.inputs, *self.outputs) and self._stored(tensor) is None:
             self._complex.add(name)
             return Value(name, (*shape, 2), "f32")
+        if code in PACKED_BITS and (packed := self._stored(tensor)) is not None:
+            self._packed[name] = code
+            self._file.take(math.prod(shape))
+            constant = unpacked(packed, code, shape)
+            if isinstance(constant, str):
+                raise self._file.error(f"tensor `{clipped(name)}`: {constant}")
+            found = self._blocks(tensor, name, shape) or self._quantization(tensor, name, shape)
+            return Value(name, shape, "s8", found, constant)
         if code not in TYPES:
             word = self._file.types.get(code, str(code))
             raise self._file.error(
@@ -262,8 +291,25 @@ class Subgraph:
             )
         return Value(name, shape, TYPES[code], self._quantization(tensor, name, shape), self._constant(tensor, shape))
 
+    def _blocks(self, tensor: Any, name: str, shape: tuple[int, ...]) -> Quantization | None:
+        """The quantization of weights with scales for blocks of their rows; None for others."""
+        if tensor.Type() != INT4 or (blocks := blocks_of(tensor.Quantization())) is None:
+            return None
+        if blocks.zero_points != NO_TENSOR:
+            raise self._file.error(f"tensor `{clipped(name)}`: blocks with zero points are not supported")
+        scales = self._subgraph.Tensors(self._file.tensor(blocks.scales, len(self.names)))
+        form = tuple(int(extent) for extent in self._file.indices(scales.ShapeAsNumpy()))
+        constant = self._constant(scales, form) if scales.Type() in TYPES else None
+        found = "its blocks have no scales" if constant is None else quantization_of(shape, blocks.size, constant)
+        if isinstance(found, str):
+            raise self._file.error(f"tensor `{clipped(name)}`: {found}")
+        return found
+
     def _quantization(self, tensor: Any, name: str, shape: tuple[int, ...]) -> Quantization | None:
         parameters = tensor.Quantization()
+        if parameters is not None and parameters.DetailsType() != NONE:
+            kind = "blocks of values but of INT4" if parameters.DetailsType() == BLOCKWISE else "this kind"
+            raise self._file.error(f"tensor `{clipped(name)}`: scales for {kind} are not supported")
         if parameters is None or not parameters.ScaleLength():
             return None
         scale = np.asarray(parameters.ScaleAsNumpy(), np.float32)
@@ -272,7 +318,7 @@ class Subgraph:
             zero_point = np.asarray(parameters.ZeroPointAsNumpy(), np.int64)
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             raise self._file.error(f"tensor `{clipped(name)}`: scales must be positive and finite: {scale.min()}")
-        low, high = RANGES.get(TYPES[tensor.Type()], (-(2**31), 2**31 - 1))
+        low, high = _range_of(tensor.Type())
         if zero_point.min() < low or zero_point.max() > high:
             raise self._file.error(
                 f"tensor `{clipped(name)}`: zero points must be within {low} and {high}: {zero_point[0]}"
@@ -304,6 +350,16 @@ class Subgraph:
                 who = f"only {', '.join((*MAKES_COMPLEX, *SHAPES_COMPLEX, *READS_COMPLEX))} have complex numbers"
                 raise self._file.error(f"tensor `{clipped(min(wrong))}` of {plain.operator}: {who}")
 
+    def _check_packed(self) -> None:
+        """Raise where LiteRT does not unpack a constant of few bits, or reads it as what it is not."""
+        for plain in self.plains:
+            for place, name in enumerate(plain.inputs):
+                if name not in self._packed:
+                    continue
+                values = self.values[name], self.values[plain.inputs[0]]
+                if (fault := packed_fault(plain.operator, place, self._packed[name], *values)) is not None:
+                    raise self._file.error(f"tensor `{clipped(name)}`: {fault}")
+
     def _stored(self, tensor: Any) -> npt.NDArray[Any] | None:
         """The bytes that a file has of a tensor."""
         buffer = self._file.model.Buffers(tensor.Buffer())
@@ -330,3 +386,22 @@ class Subgraph:
             raise self._file.error(f"operator {index} ({word}) makes nothing")
         layers = tuple(part for part in (*outputs, word)[0].split(";") if part)
         return Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")
+
+
+def _builtin_code(code: Any) -> int:
+    """An operator's number, as LiteRT takes it: the greater one of two fields, of which writers may fill either.
+
+    The package `tflite` looks at one of them only: what ai-edge-quantizer puts in would be an ADD.
+    """
+    table = code._tab
+    place = table.Offset(BUILTIN_CODE_SLOT)
+    begin = table.Pos + place
+    number = int.from_bytes(table.Bytes[begin : begin + 4], "little", signed=True) if place else 0
+    return max(number, int(code.DeprecatedBuiltinCode()))
+
+
+def _range_of(code: int) -> tuple[int, int]:
+    """The least and the greatest zero point of a type of the schema."""
+    if code in PACKED_BITS:
+        return packed_range(code)
+    return RANGES.get(TYPES[code], (-(2**31), 2**31 - 1))

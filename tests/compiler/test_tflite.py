@@ -151,7 +151,7 @@ def changed(change: Callable[[Any], None]) -> bytes:
     return packed()
 
 
-FLOAT, INT16, INT32, INT4 = 0, 7, 2, 17
+FLOAT, INT16, INT32, UINT32 = 0, 7, 2, 15
 WHILE = 119
 
 
@@ -204,7 +204,7 @@ def with_second_subgraph(model: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_types(None, INT4, None, None), "tensor `tensor1`: type INT4 is not supported, known: f32, u8"),
+        (set_types(None, UINT32, None, None), "tensor `tensor1`: type UINT32 is not supported, known: f32, u8"),
         (
             set_types(INT16, None, None, None),
             "(CONV_2D): its output must have 16 bits as its data has: s8",

@@ -230,6 +230,12 @@ def tflite_open_batch(folder: Path) -> None:
     (folder / "m.tflite").write_bytes(w.model(dense_of_rows(w)))
 
 
+def tflite_packed(folder: Path) -> None:
+    from tests.support.models.tflite_packed import PackedWriter
+
+    (folder / "m.tflite").write_bytes(PackedWriter().both())
+
+
 def tflite_words(folder: Path) -> None:
     from tests.support.models.tflite_words import network
 

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from int8tune.compiler.program import Array
+from int8tune.compiler.tflite_reader.blocks import has_blocks
+from int8tune.compiler.tflite_reader.file import schema_of
 from int8tune.tuner.bench.peers.onnxruntime import session_of
 from int8tune.tuner.bench.peers.openvino import OPTIONS
 
@@ -188,6 +190,10 @@ class LiteRtReference:
     def load(self, path: Path, threads: int) -> LoadedModel:  # noqa: ARG002
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+        data = path.read_bytes()
+        if has_blocks(schema_of(data, path.name).Model.GetRootAs(data, 0)):
+            # Of scales for blocks only the default delegate makes what they stand for.
+            return _Interpreter(Interpreter(str(path)))
         try:
             return _Interpreter(Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF))
         except ValueError:  # some operators on numbers, such as ELU and ROUND, have no reference kernel

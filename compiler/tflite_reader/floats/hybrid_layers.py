@@ -16,6 +16,7 @@ import numpy as np
 from int8tune.compiler.graph import Kind, Operator, Value, whole_numbers
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import Array
+from int8tune.compiler.tflite_reader.blocks import BlockQuantization
 from int8tune.compiler.tflite_reader.floats.hybrid import is_hybrid, quantized, require_symmetric, weight_scale
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes
 from int8tune.compiler.tflite_reader.layers import Layers
@@ -64,6 +65,8 @@ def hybrid_layer(at: Nodes, values: Values, layers: Layers) -> HybridLayer | Non
         return None
     data = step.inputs[0]
     if not is_hybrid(at) or data.constant is not None or step.output.type != "f32" or not data.shape:
+        return None
+    if isinstance(step.inputs[1].quantization, BlockQuantization):
         return None
     require_symmetric(at)
     made = _layer(step, values, layers)

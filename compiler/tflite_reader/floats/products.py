@@ -9,7 +9,9 @@ import math
 
 import numpy as np
 
+from int8tune.compiler.tflite_reader.blocks import BlockQuantization
 from int8tune.compiler.tflite_reader.floats.hybrid import (
+    asymmetric,
     is_hybrid,
     quantized,
     require_symmetric,
@@ -45,6 +47,12 @@ def _dense(at: Nodes) -> str:
 def _hybrid_dense(at: Nodes, rows: str) -> str:
     """Rows that are quantized at run time."""
     require_symmetric(at)
+    quantization = at.value(1).quantization
+    if isinstance(quantization, BlockQuantization):
+        # Each block's sum is exact, and so is a weight times its scale, of 11 bits.
+        found = asymmetric(at, rows)
+        sums = at.apply("MatMul", found.steps(at), at.constant(np.ascontiguousarray(at.numbers(1).T)))
+        return at.biased(at.apply("Mul", sums, found.scale))
     found, weight = quantized(at, rows), stored_weight(at)
     sums = at.apply("MatMul", found.steps(at), at.constant(np.ascontiguousarray(weight.T)))
     scale = at.apply("Mul", found.scale, at.constant(weight_scale(at.value(1), len(weight))))

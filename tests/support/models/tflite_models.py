@@ -27,6 +27,9 @@ DTYPES = {
     "s8": np.int8,
     "f64": np.float64,
 }
+# Constants of which several are in a byte, the first in its lowest bits.
+PACKED_BITS = {"s4": 4, "s2": 2}
+TYPES |= {"s4": 17, "s2": 19}
 
 
 class Writer:
@@ -56,10 +59,11 @@ class Writer:
         return self.inputs[-1]
 
     def constant(self, name: str, kind: str, values: Any, scale: float | None = None, zero_point: int = 0) -> int:
-        array: Any = np.asarray(values, DTYPES[kind])
+        array: Any = np.asarray(values, DTYPES.get(kind, np.int8))
         made = self.tensor(name, kind, array.shape, scale, zero_point)
         buffer = schema.BufferT()
-        buffer.data = np.frombuffer(array.tobytes(), np.uint8)
+        stored = in_bytes(array, PACKED_BITS[kind]) if kind in PACKED_BITS else array
+        buffer.data = np.frombuffer(stored.tobytes(), np.uint8)
         self.tensors[made].buffer = len(self.buffers)
         self.buffers.append(buffer)
         return made
@@ -123,6 +127,16 @@ class Writer:
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
         graph.outputs = list(outputs)
         return graph
+
+
+def in_bytes(values: Array, bits: int) -> Array:
+    """Integers of few bits, several in a byte."""
+    per_byte = 8 // bits
+    fields = np.zeros(-(-values.size // per_byte) * per_byte, np.uint8)
+    fields[: values.size] = values.reshape(-1).astype(np.int8).view(np.uint8) & (2**bits - 1)
+    shifted = fields.reshape(-1, per_byte) << np.arange(0, 8, bits, dtype=np.uint8)
+    made: Array = np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8)
+    return made
 
 
 def packed(model: Any) -> bytes:
