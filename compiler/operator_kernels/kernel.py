@@ -27,6 +27,8 @@ ELEMENTS: dict[str, ElementType] = {dtype: name for name, dtype in TYPES.items()
 # and those of one instruction for a whole vector, which the next kernel has to fetch from the other core's cache.
 LEAST_SHARED_RESULTS = 1 << 15
 LEAST_SHARED_VALUES = 1 << 17
+# As `ROUNDER` for float64: the unit in the last place of a sum with it is 1.
+ROUNDER_64, ROUNDER_64_BITS = 6755399441055744.0, 0x4338000000000000
 # Values of a vector, where the last axis is made of such: four bytes each before they are stored.
 LANES = 16
 
@@ -100,6 +102,16 @@ def nearest_even(value: Any) -> Any:
     The unit in the last place of the sum with `ROUNDER` is 1. TVM has no vector form of `nearbyint`.
     """
     return tirx.reinterpret("int32", value + tirx.const(ROUNDER, "float32")) - ROUNDER_BITS
+
+
+def nearest_quotient(numerator: Any, denominator: Any) -> Any:
+    """A float64 over a float32, both from 0 on, as the next int32, halves to even; all beyond `MOST_STEPS` are that."""
+    quotient = numerator / tirx.Cast("float64", denominator)
+    bounded_one = tirx.min(quotient, tirx.const(MOST_STEPS, "float64"))
+    whole = tirx.reinterpret("int64", bounded_one + tirx.const(ROUNDER_64, "float64")) - tirx.const(
+        ROUNDER_64_BITS, "int64"
+    )
+    return tirx.Cast("int32", whole)
 
 
 def nearest_away(value: Any) -> Any:

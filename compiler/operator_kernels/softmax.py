@@ -11,10 +11,9 @@ from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
-    bounded,
     constant,
     function_of,
-    nearest_even,
+    nearest_quotient,
     stored,
     values_of,
 )
@@ -60,14 +59,11 @@ def softmax(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         tables = fixed_exponentials(float(scale_of(data)), operator.attributes["beta"])
         constants: tuple[Array, Array] = (tables.terms, tables.shares)
     else:
-        constants = (known.exponentials, known.exponentials)
+        constants = (known.exponentials, known.numerators)
     terms, exponentials = (constant(name, array) for name, array in zip(("terms", "shares"), constants, strict=True))
     again = te.reduce_axis((0, data.shape[axis]))
     sums = te.compute(rest, lambda *row: te.sum(terms[distance(row, again)], axis=again))
-    if operator.rule == "fixed":
-        share = _fixed_share(sums, WIDTHS[output.type])
-    else:
-        share = _float_share(sums, float(known.factor))
+    share = _fixed_share(sums, WIDTHS[output.type]) if operator.rule == "fixed" else _float_share(sums)
 
     def made(*at: Any) -> Any:
         row = (*at[:axis], *at[axis + 1 :]) or (0,)
@@ -77,9 +73,9 @@ def softmax(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     return OperatorKernel(function, operator.inputs, constants)
 
 
-def _float_share(sums: Any, factor: float) -> Callable[[Row, Any], Any]:
-    """Steps of an exponential in binary32."""
-    return lambda row, term: nearest_even(bounded(term * tirx.const(factor, "float32") / sums[row]))
+def _float_share(sums: Any) -> Callable[[Row, Any], Any]:
+    """Steps of a numerator over a sum."""
+    return lambda row, numerator: nearest_quotient(numerator, sums[row])
 
 
 def _fixed_share(sums: Any, width: int) -> Callable[[Row, Any], Any]:

@@ -18,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_RESULTS, TYPES, bounded, nearest_even, stored
+from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_RESULTS, TYPES, nearest_quotient, stored
 from int8tune.compiler.operator_kernels.lookup import look_up
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.softmax import SoftmaxConstants
@@ -63,18 +63,13 @@ def rows_of(operator: Operator, data: Value, output: Value, constants: SoftmaxCo
     if vectors is None or operator.attributes["axis"] != len(data.shape) - 1 or data.shape[-1] < vectors.width:
         return None
     # A sum is at least the power of the largest value.
-    (most,) = np.nonzero(numerators(constants) / constants.exponentials[0] >= NOTHING)
+    (most,) = np.nonzero(constants.numerators / constants.exponentials[0] >= NOTHING)
     return Rows(operator, data, output, vectors, min(-(-(int(most.max(initial=0)) + 1) // LANES) * LANES, ENTRIES))
 
 
-def numerators(constants: SoftmaxConstants) -> Array:
-    """float32 [256]: what is divided by a row's sum, by the distance."""
-    return np.asarray(constants.exponentials * constants.factor, np.float32)
-
-
 def constants_of(constants: SoftmaxConstants) -> tuple[Array, Array]:
-    """The arguments behind the values: exponentials by 255 minus the distance, and `numerators`."""
-    return np.ascontiguousarray(constants.exponentials[::-1]), numerators(constants)
+    """The arguments behind the values: exponentials by 255 minus the distance, and numerators by the distance."""
+    return np.ascontiguousarray(constants.exponentials[::-1]), constants.numerators
 
 
 def write_softmax_rows(rows: Rows, target: Target) -> Any:
@@ -96,7 +91,7 @@ class _Writer:
         size = rows.count * rows.length
         self.values = flat_argument("values", size, TYPES[rows.data.type])
         self.exponentials = flat_argument("exponentials", ENTRIES, "float32")
-        self.numerators = flat_argument("numerators", ENTRIES, "float32")
+        self.numerators = flat_argument("numerators", ENTRIES, "float64")
         self.out = flat_argument("out", size, TYPES[rows.output.type])
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         threads = threads if size >= LEAST_SHARED_RESULTS else 1
@@ -150,7 +145,7 @@ class _Writer:
                 T.buffer_store(table, value(first + lane), [first + lane])
 
         def computed(distance: Any) -> Any:
-            return kept(nearest_even(bounded(self.numerators[distance] / total)))
+            return kept(nearest_quotient(self.numerators[distance], total))
 
         repeat(rows.entries // LANES, lambda block: store(block * LANES, computed))
         repeat(

@@ -18,6 +18,7 @@ from int8tune.schedules.numerics import RANGES
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]
+DoubleArray = npt.NDArray[np.float64]
 LongArray = npt.NDArray[np.int64]
 
 BYTES = ("u8", "s8")

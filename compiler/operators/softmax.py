@@ -1,9 +1,11 @@
 """Softmax over one axis.
 
 ONNX Runtime (qlinear_softmax.cc) looks exponentials up by the distance from the largest value and adds them in
-binary32, one after the other; without optimizations it computes with numbers: one step of difference. TFLite's
-reference kernel computes in integers (`compiler.operators.fixed_softmax`), its optimized one with such a table: one
-step of difference, for one value in tens of thousands.
+binary32, one after the other. Shares are rounded quotients without another error since its version 1.32; before, the
+product was rounded to binary32, which is another step for a few values that are nearly ties. Without optimizations it
+computes with numbers: one step of difference. TFLite's reference kernel computes in integers
+(`compiler.operators.fixed_softmax`), its optimized one with such a table: one step of difference, for one value in tens
+of thousands.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operators.base import (
     STORED_RANGES,
     Array,
+    DoubleArray,
     FloatArray,
     LongArray,
     byte_fault,
@@ -34,7 +37,7 @@ from int8tune.compiler.operators.fixed_softmax import (
     is_in_range,
     reciprocals,
 )
-from int8tune.compiler.operators.quantize import half_even
+from int8tune.compiler.operators.quantize import MOST_STEPS
 
 # What ONNX Runtime keeps below the largest binary32 number, in powers of e.
 RESERVE = 5
@@ -55,6 +58,11 @@ class SoftmaxConstants:
 
     exponentials: FloatArray
     factor: np.float32
+
+    @property
+    def numerators(self) -> DoubleArray:
+        """float64 [256]: what is divided by a row's sum, without an error."""
+        return self.exponentials.astype(np.float64) * np.float64(self.factor)
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
@@ -100,7 +108,8 @@ def softmax_constants(operator: Operator, data: Value, output: Value) -> Softmax
     """The constants of a softmax of the float rule."""
     distance = np.arange(256)
     length = data.shape[operator.attributes["axis"]]
-    room = math.log(float(np.finfo(np.float32).max / np.float32(length))) - RESERVE
+    # The logarithm is one of binary32.
+    room = float(np.float32(math.log(float(np.finfo(np.float32).max / np.float32(length))))) - RESERVE
     scale = float(scale_of(data))
     shifted = (max(0.0, room) / scale - distance) * scale
     return SoftmaxConstants(np.exp(shifted).astype(np.float32), np.floor(np.float32(1) / scale_of(output)))
@@ -125,7 +134,8 @@ def _fixed_steps(distances: LongArray, scale: float, beta: float, width: int) ->
 
 
 def _float_steps(distances: LongArray, constants: SoftmaxConstants) -> LongArray:
-    terms = constants.exponentials[distances]
     # Accumulated, not reduced: numpy adds pairs, the runtime one value after the other.
-    sums = np.add.accumulate(terms, axis=-1)[..., -1:]
-    return half_even((terms * constants.factor / sums).astype(np.float32))
+    sums = np.add.accumulate(constants.exponentials[distances], axis=-1)[..., -1:]
+    shares = constants.numerators[distances] / sums.astype(np.float64)
+    rounded: LongArray = np.rint(np.minimum(shares, MOST_STEPS)).astype(np.int64)
+    return rounded

@@ -117,6 +117,18 @@ def test_softmax_of_rows(profile: str, scale: float) -> None:
         assert_operator_exact(graph, target, [values])
 
 
+@pytest.mark.parametrize("profile", SOME)
+@pytest.mark.matrix(at_most=2)
+def test_softmax_of_shares_that_are_ties(profile: str) -> None:
+    """Rows of 1 to 30 equal largest values, each of which gets a whole number of halves in some."""
+    shape = (30, 197)
+    values = np.where(np.arange(shape[1]) < np.arange(1, 31)[:, np.newaxis], 200, 0).astype(np.uint8)
+    for steps in (15, 21, 254):
+        made = value_of("made", shape, "u8", 1 / (steps + 0.5), 0)
+        graph = graph_of(Kind.SOFTMAX, [value_of("data", shape, "u8", 2.0, 100)], made, axis=1, beta=1.0)
+        assert_operator_exact(graph, host_target(profile), [values])
+
+
 def test_softmax_on_threads() -> None:
     shape = (300, 197)
     values = [value_of("data", shape, "u8", 0.07, 100)], value_of("made", shape, "u8", 1 / 255, 0)
