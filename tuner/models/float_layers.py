@@ -1,4 +1,4 @@
-"""Layers that ONNX Runtime computes in float, and this library in integers."""
+"""Sums that ONNX Runtime computes in float, and this library in integers: of layers and reductions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ LAYERS: Mapping[str, str] = {
     "MatMul": "MatMul or Gemm",
     "FusedMatMul": "MatMul or Gemm",
     "MatMulNBits": "MatMul or Gemm",
+    "ReduceMean": "ReduceMean",
+    "ReduceSum": "ReduceSum",
 }
 
 
