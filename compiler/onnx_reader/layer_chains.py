@@ -1,31 +1,22 @@
-"""Layers as a graph's operators: one, or several where it is a transposed convolution or has one dimension."""
+"""Layers as a graph's operators: one, or several where it is a transposed convolution or has one dimension or three."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from int8tune.compiler.graph import Kind, Value
 from int8tune.compiler.onnx_reader.floats import Emit
+from int8tune.compiler.onnx_reader.frames import frames_before, frames_behind
 from int8tune.compiler.onnx_reader.fused import Ending
 from int8tune.compiler.onnx_reader.layers import KernelForm
+from int8tune.compiler.onnx_reader.links import Link
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.word_sums import SUMS, WordSums
 from int8tune.compiler.transposed import Part, Plan, part_attributes, part_kind, part_quantization
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Link:
-    """One operator; those that are layers have the activations behind the node."""
-
-    kind: Kind
-    inputs: tuple[str, ...]
-    made: str
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    is_layer: bool = False
 
 
 def layer_links(
@@ -42,7 +33,11 @@ def layer_links(
         sums: what becomes of those of a layer of 16-bit data, which has no other bias.
     """
     source, output = data.name, values.by_name[made]
-    if form.image and data.shape != form.image:
+    if form.frames is not None:
+        for link in frames_before(form.frames, data, made, values):
+            yield link
+            source = link.made
+    elif form.image and data.shape != form.image:
         source = values.like(data, f"{made}/image", form.image)
         yield Link(Kind.RESHAPE, (data.name,), source)
     end = made
@@ -53,7 +48,9 @@ def layer_links(
         yield _layer(form.kind, source, (form.weight, form.order), bias, end, attributes, values)
     else:
         yield from _transposed(form, form.plan, source, (bias, sums), end, values)
-    if end != made:
+    if form.frames is not None:
+        yield from frames_behind(end, made, values)
+    elif end != made:
         yield Link(Kind.RESHAPE, (end,), made)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Kind, Quantization, Value
 from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.frames import Frames, of_images
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.onnx_reader.tensors import TYPES
@@ -32,6 +33,7 @@ class KernelForm:
         image: the shape that the data of a convolution has, [N, C, H, W]; those of one dimension have one row.
         made: the shape of its output then.
         plan: of a transposed one.
+        frames: of one of three dimensions, whose images these are.
     """
 
     kind: Kind
@@ -41,14 +43,23 @@ class KernelForm:
     image: tuple[int, ...] = ()
     made: tuple[int, ...] = ()
     plan: Plan | None = None
+    frames: Frames | None = None
 
 
-def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:
+def kernel_form(
+    file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant, has_frames: bool = False
+) -> KernelForm:
     """The form of a node that is in `KERNELS` on data of a shape; that and weights are quantized.
 
     Raises:
         ModelError: it is none that a kernel computes.
+
+    Args:
+        has_frames: whether one of three dimensions may become one of images.
     """
+    if has_frames and node.computes == "Conv" and len(data) == len(weight.array.shape) == 5:
+        images = of_images(file, node, data, weight)
+        return replace(kernel_form(file, images.node, images.data, images.weight), frames=images.frames)
     if node.computes.startswith("Conv") and len(data) == len(weight.array.shape) == 3:
         data, node = (*data[:2], 1, data[2]), with_one_row(node)
         weight = replace(weight, array=weight.array[:, :, None])
@@ -144,12 +155,16 @@ def with_one_row(node: Node) -> Node:
 
 
 def _image_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The images of a shape: one of a row, or one for each frame."""
+    if len(shape) == 5:
+        return shape[0] * shape[2], shape[1], *shape[3:]
     return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
 
 
 def _require_image(data: tuple[int, ...], weight: tuple[int, ...]) -> None:
     if len(data) != 4 or len(weight) != 4:
-        raise UnsupportedNodeError(f"1-D and 2-D convolutions are supported, this one is {len(data) - 2}-D")
+        known = "1-D and 2-D convolutions, and 3-D ones of 8-bit data with constant scales, are supported"
+        raise UnsupportedNodeError(f"{known}: this one is {len(data) - 2}-D")
 
 
 def padding_of(

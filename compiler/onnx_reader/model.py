@@ -206,7 +206,7 @@ class _Reader:
                 raise UnsupportedNodeError(f"its {role} must be 8-bit integers: {element}")
         if data.quantization.per_channel or output.per_channel:
             raise UnsupportedNodeError("its data and output must have one scale each")
-        form = kernel_form(self._file, node, data.shape, weight)
+        form = kernel_form(self._file, node, data.shape, weight, has_frames=True)
         bias = self._bias(node, form, data.quantization) if node.input(2) else None
         clamp = self._fusion.clamp(ending)
         self._end(ending)

@@ -168,7 +168,7 @@ def test_a_model_of_integers_without_layers(tmp_path: Path) -> None:
 
 def test_layers_that_no_kernel_takes_are_counted() -> None:
     """The first of them used to be named alone."""
-    writer, data = OnnxWriter([1, 4, 9, 9, 9]), "x"
+    writer, data = OnnxWriter([2, 4, 9, 9, 9]), "x"
     writer.constant("scale", 0.05)
     writer.constant("zero", 128, np.uint8)
     writer.constant("w.zero", 0, np.int8)
@@ -180,7 +180,7 @@ def test_layers_that_no_kernel_takes_are_counted() -> None:
     graph = read_onnx(writer.model(quantize(writer, data, "y")).SerializeToString(), "net")
     (found,) = float_parts(graph)
     assert (found.operator, len(found.layers)) == ("Conv", 2)
-    assert found.reason == "1-D and 2-D convolutions are supported, this one is 3-D"
+    assert found.reason == "a 3-D convolution must have a batch of 1: 2"
 
 
 def test_an_lstm_is_an_operator_whatever_its_intermediates_are() -> None:

@@ -262,8 +262,8 @@ def test_what_is_not_supported_is_named_in_one_line(change: Change, message: str
     ("model", "message"),
     [
         (
-            quantized_layer(shape=(1, 4, 9, 9, 9), weight=np.ones((6, 4, 3, 3, 3))),
-            "1 Conv: 1-D and 2-D convolutions are supported, this one is 3-D; `conv`",
+            quantized_layer(shape=(2, 4, 9, 9, 9), weight=np.ones((6, 4, 3, 3, 3))),
+            "1 Conv: a 3-D convolution must have a batch of 1: 2; `conv`",
         ),
         (
             quantized_layer("Gemm", shape=(3, 4), weight=np.ones((4, 4)), alpha=0.5),

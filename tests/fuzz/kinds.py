@@ -274,6 +274,7 @@ KINDS: Mapping[str, Kind] = {
     "found": Kind(samples.found, {"found.json": _JSON}, _found, (*DOCUMENTED, ValueError)),
     "tflite": Kind(samples.tflite, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),
     "onnx": Kind(samples.onnx, _ONNX, _model, needs=("onnx",)),
+    "onnx-frames": Kind(samples.onnx_frames, _ONNX, _model, needs=("onnx",)),
     "tflite-packed": Kind(samples.tflite_packed, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),
     "tflite-open-batch": Kind(samples.tflite_open_batch, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),
     "tflite-words": Kind(samples.tflite_words, _TFLITE, _model, needs=("tflite", "ai_edge_litert")),

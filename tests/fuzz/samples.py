@@ -242,6 +242,15 @@ def tflite_words(folder: Path) -> None:
     (folder / "m.tflite").write_bytes(network())
 
 
+def onnx_frames(folder: Path) -> None:
+    import numpy as np
+
+    from tests.support.models.onnx_models import quantized_layer
+
+    layer = {"weight": np.ones((6, 4, 3, 3, 3)), "shape": (1, 4, 5, 6, 7), "pads": [1, 0, 1, 2, 1, 0]}
+    (folder / "m.onnx").write_bytes(quantized_layer(strides=[2, 1, 1], **layer).SerializeToString())
+
+
 def onnx(folder: Path) -> None:
     from tests.support.models.onnx_models import quantized_layer
 
