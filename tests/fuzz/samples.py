@@ -247,8 +247,9 @@ def onnx_frames(folder: Path) -> None:
 
     from tests.support.models.onnx_models import quantized_layer
 
-    layer = {"weight": np.ones((6, 4, 3, 3, 3)), "shape": (1, 4, 5, 6, 7), "pads": [1, 0, 1, 2, 1, 0]}
-    (folder / "m.onnx").write_bytes(quantized_layer(strides=[2, 1, 1], **layer).SerializeToString())
+    weight, pads = np.ones((6, 4, 3, 3, 3)), [1, 0, 1, 2, 1, 0]
+    model = quantized_layer(weight=weight, shape=(1, 4, 5, 6, 7), strides=[2, 1, 1], pads=pads)
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
 
 
 def onnx(folder: Path) -> None:
