@@ -47,6 +47,9 @@ NEVER_ZEROS = (
 BUILTIN_CODE_SLOT = 10
 # A flatbuffer's table without fields, and where it begins: behind its vtable of 4 bytes.
 EMPTY_TABLE = bytes([4, 0, 4, 0, 4, 0, 0, 0]), 4
+# One whose second field is false, which is true by default: whether sums of 16 bits have scales of powers of two.
+POWERLESS_TABLE = bytes([8, 0, 5, 0, 0, 0, 4, 0, 8, 0, 0, 0, 0]), 8
+POWERLESS = ("AddOptions", "SubOptions")
 # Complex numbers are pairs along one more axis; only these operators make and read them.
 COMPLEX, MAKES_COMPLEX, READS_COMPLEX = 8, ("RFFT2D",), ("COMPLEX_ABS", "REAL", "IMAG")
 # Pairs of numbers are their last axis here, which these leave where it is.
@@ -130,7 +133,7 @@ class TfliteFile:
         elif kind in NEVER_ZEROS:
             raise self.error("an operator lacks its options")
         else:
-            options.Init(*EMPTY_TABLE)
+            options.Init(*(POWERLESS_TABLE if kind in POWERLESS else EMPTY_TABLE))
         return options
 
     def indices(self, vector: Any) -> list[int]:

@@ -56,6 +56,19 @@ def test_options_that_lack_are_zeros(w: Writer, tmp_path: Path) -> None:
     assert_is_litert_s(w.model(1), bytes_of(SHAPE), tmp_path)
 
 
+@pytest.mark.parametrize("word", ["ADD", "SUB"])
+def test_sums_of_16_bits_without_options_take_no_powers_of_two(word: str, tmp_path: Path) -> None:
+    """Options that are there say by default that such scales are shifts, which round otherwise."""
+    w = Writer()
+    inputs = [w.input(name, "s16", SHAPE, scale, 0) for name, scale in (("x", 2**-9), ("z", 2**-11))]
+    w.operator(word, inputs, [w.tensor("y", "s16", SHAPE, 2**-7, 0)])
+    file, rng = w.model(2), np.random.default_rng(1)
+    feeds = {name: rng.integers(-32768, 32768, SHAPE).astype(np.int16) for name in ("x", "z")}
+    model = compiled(file, tmp_path)
+    (made,) = model.run([feeds[form["name"]] for form in model.about.inputs])
+    assert np.array_equal(made, values_of(file, feeds)["y"])
+
+
 def test_a_convolution_without_options_is_refused() -> None:
     w = Writer()
     x = w.input("x", "s8", (1, 4, 4, 3), *FORM)
