@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.graph import Quantization
+from int8tune.compiler.tflite_reader.tables import number_at
 
 Array = npt.NDArray[Any]
 
@@ -45,17 +46,8 @@ def blocks_of(quantization: Any) -> Blocks | None:
     """The blocks of a tensor's `QuantizationParameters`; None where it has none."""
     if quantization is None or quantization.DetailsType() != BLOCKWISE or (table := quantization.Details()) is None:
         return None
-    fields = [_number(table, slot) for slot in (SCALES, ZERO_POINTS, BLOCK_SIZE)]
-    scales, zero_points, size = fields
+    scales, zero_points, size = (number_at(table, slot) for slot in (SCALES, ZERO_POINTS, BLOCK_SIZE))
     return Blocks(scales or 0, NO_TENSOR if zero_points is None else zero_points, size or 0)
-
-
-def _number(table: Any, slot: int) -> int | None:
-    """A field of 32 bits; None where a file leaves it out."""
-    if not (place := table.Offset(slot)):
-        return None
-    begin = table.Pos + place
-    return int.from_bytes(table.Bytes[begin : begin + 4], "little", signed=True)
 
 
 def has_blocks(model: Any) -> bool:

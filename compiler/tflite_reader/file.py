@@ -18,6 +18,7 @@ from int8tune.compiler.graph import ElementType, Kind, Operator, Quantization, V
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.blocks import BLOCKWISE, NO_TENSOR, NONE, blocks_of, quantization_of
 from int8tune.compiler.tflite_reader.packed import INT4, PACKED_BITS, PACKED_WORDS, packed_fault, packed_range, unpacked
+from int8tune.compiler.tflite_reader.tables import EMPTY_TABLE, POWERLESS_TABLE, number_at
 from int8tune.results.text import printable
 from int8tune.schedules.numerics import RANGES
 
@@ -43,12 +44,8 @@ NEVER_ZEROS = (
     *("Conv2DOptions", "DepthwiseConv2DOptions", "Conv3DOptions"),
     *("CallOnceOptions", "VarHandleOptions", "IfOptions", "WhileOptions", "StableHLOCompositeOptions"),
 )
-# Of `OperatorCode`: 4 and two bytes for each field before it.
-BUILTIN_CODE_SLOT = 10
-# A flatbuffer's table without fields, and where it begins: behind its vtable of 4 bytes.
-EMPTY_TABLE = bytes([4, 0, 4, 0, 4, 0, 0, 0]), 4
-# One whose second field is false, which is true by default: whether sums of 16 bits have scales of powers of two.
-POWERLESS_TABLE = bytes([8, 0, 5, 0, 0, 0, 4, 0, 8, 0, 0, 0, 0]), 8
+BUILTIN_CODE_SLOT = 10  # of `OperatorCode`
+# Options of sums, whose 16-bit scales are powers of two by default, but not where options lack.
 POWERLESS = ("AddOptions", "SubOptions")
 # Complex numbers are pairs along one more axis; only these operators make and read them.
 COMPLEX, MAKES_COMPLEX, READS_COMPLEX = 8, ("RFFT2D",), ("COMPLEX_ABS", "REAL", "IMAG")
@@ -396,10 +393,7 @@ def _builtin_code(code: Any) -> int:
 
     The package `tflite` looks at one of them only: what ai-edge-quantizer puts in would be an ADD.
     """
-    table = code._tab
-    place = table.Offset(BUILTIN_CODE_SLOT)
-    begin = table.Pos + place
-    number = int.from_bytes(table.Bytes[begin : begin + 4], "little", signed=True) if place else 0
+    number = number_at(code._tab, BUILTIN_CODE_SLOT) or 0
     return max(number, int(code.DeprecatedBuiltinCode()))
 
 
