@@ -78,8 +78,7 @@ def start(*arguments: object) -> subprocess.Popen[bytes]:
 
 def end(process: subprocess.Popen[bytes], *signals: signal.Signals, limit_s: float) -> Ended:
     """Send signals, and expect that the program and all its children end within `limit_s`."""
-    family = psutil.Process(process.pid).children(recursive=True)
-    assert family
+    family = _children(process, limit_s)
     for number in signals:
         process.send_signal(number)
         time.sleep(0.05)
@@ -90,6 +89,16 @@ def end(process: subprocess.Popen[bytes], *signals: signal.Signals, limit_s: flo
     _, alive = psutil.wait_procs(family, timeout=3)
     assert alive == []
     return Ended(process.returncode, out.decode(), err.decode())
+
+
+def _children(process: subprocess.Popen[bytes], limit_s: float) -> list[psutil.Process]:
+    """Processes that a running program has started; waits for one, because between two steps there is none."""
+    last = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < last:
+        if family := psutil.Process(process.pid).children(recursive=True):
+            return family
+        time.sleep(0.002)
+    raise AssertionError(f"no child was seen in {limit_s:.0f} s; the program's exit code is {process.poll()}")
 
 
 def write_table(path: Path, layers: Sequence[Mapping[str, object]] | None = None, name: str = "small") -> Path:

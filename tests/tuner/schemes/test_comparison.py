@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
@@ -30,9 +28,10 @@ from int8tune.tuner.schemes.comparison import Question, compare
 from int8tune.tuner.schemes.place import open_place
 from int8tune.tuner.schemes.quantizers import Int8Tune, Made
 from int8tune.tuner.schemes.scheme import Scheme, schemes_of
+from tests.support.farm.trackers import wait_until
 from tests.support.models import shared_quant
 from tests.support.models.float_models import pictures, saved, small
-from tests.support.program.cli_program import end, in_process, start
+from tests.support.program.cli_program import LIMIT_S, end, in_process, start
 from tests.support.program.pages import Page
 
 TESTS, CLASSES = 90, 5
@@ -209,12 +208,8 @@ def test_an_interrupt_leaves_nothing_behind(path: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", pictures(400))
     options = ("--results", tmp_path / "results", "--report", tmp_path / "page.html")
     process = start("compare-schemes", path, "--data", tmp_path / "x.npy", *options)
-    family = psutil.Process(process.pid)
-    for _ in range(600):
-        # A library is there, and a process of its own that runs or times it.
-        if process.poll() is not None or (list(tmp_path.rglob("*.so")) and family.children(recursive=True)):
-            break
-        time.sleep(0.05)
+    # With a library there, a process of its own runs or times it.
+    wait_until(lambda: process.poll() is not None or bool(list(tmp_path.rglob("*.so"))), LIMIT_S)
     ended = end(process, signal.SIGINT, limit_s=20)
     assert (ended.code, ended.err.splitlines()[-1]) == (130, "interrupted")
     assert not list(tmp_path.rglob("*.so"))
