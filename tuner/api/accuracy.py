@@ -70,6 +70,11 @@ class Accuracy:
         """Whether every value of every output is equal."""
         return not self.differing
 
+    @property
+    def broken(self) -> int:
+        """How many outputs differ although nothing is rounded on either side, so that all values should be equal."""
+        return 0 if self.floats or self.theirs_in_float else self.differing
+
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each output."""
         about = {"model": self.model, "against": self.against, "seed": self.seed}

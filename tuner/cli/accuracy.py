@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from int8tune.tuner.cli.calibration import DivideOption, MeanOption, StdOption, numbers
+from int8tune.tuner.cli.compare import REGRESSION
 from int8tune.tuner.cli.compile import LogOption, ModelArgument
 from int8tune.tuner.cli.labels import LabelsOption
 from int8tune.tuner.cli.options import (
@@ -80,12 +81,12 @@ def accuracy(
     until: UntilOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
-) -> None:
+) -> int:
     """Compare a compiled model with its own runtime.
 
     That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too. Differences are in
-    quantization steps. Operators in float may differ by rounding: SQNR says by how much of the signal, "its own" by
-    how much the runtime's optimizations change.
+    quantization steps. Operators in float may differ by rounding: SQNR says how much, "its own" how much the
+    runtime's optimizations change. Without any, a difference is exit code 3.
 
     Inputs of six kinds are drawn (int8tune help models); your own --samples find more. --labels count right answers.
 
@@ -126,7 +127,7 @@ def accuracy(
         emit_json(
             {"model": str(model), "against": found.against, "drawn": drawn, **parts, **answers, "outputs": outputs}
         )
-        return
+        return exit_code(found)
     rows = [
         ("differ", "of", "largest", "mean", "SQNR, dB", "its own", "same first", "output"),
         *map(_cells, found.outputs),
@@ -144,6 +145,14 @@ def accuracy(
         say(f"onnxruntime computes in float, and rounds, sums that are integers here: {kinds}")
     if found.floats:
         say(f"{exactness(found.exact, found.floats, found.int8_share)}; outputs may differ by rounding")
+    elif found.broken and not layers:
+        say("nothing is rounded here, so they should be equal; --layers shows the operators that are not")
+    return exit_code(found)
+
+
+def exit_code(found: Accuracy) -> int:
+    """Not 0 where values differ that should be equal."""
+    return REGRESSION if found.broken else 0
 
 
 def _show_answers(found: Accuracy) -> None:

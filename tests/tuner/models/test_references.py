@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import int8tune as it
 from int8tune.tuner.bench.peers.onnxruntime import session_of
+from int8tune.tuner.cli.accuracy import exit_code
+from int8tune.tuner.models.accuracy import Difference
 from int8tune.tuner.models.float_layers import more_in_float
 from tests.support.models.onnx_islands import IslandWriter
 from tests.support.models.onnx_models import MODELS, quantized
@@ -41,6 +44,15 @@ def test_layers_that_the_runtime_computes_in_float_are_named_where_outputs_diffe
     assert shown.code == 0, shown.err
     assert "1 of 1 outputs differ from onnxruntime" in shown.err
     assert "onnxruntime computes in float, and rounds, sums that are integers here: 1 MatMul or Gemm" in shown.err
+
+
+def test_unequal_values_of_integers_are_an_exit_code_of_their_own() -> None:
+    unequal = Difference("y", ("y",), True, 10, 1, 1.0, 0.1, 1, 1, 30.0)
+    found = it.Accuracy("m.onnx", "onnxruntime", None, {}, (unequal,), 4, {}, 1.0)
+    assert exit_code(found) == 3
+    assert exit_code(replace(found, outputs=(replace(unequal, differing=0),))) == 0
+    assert exit_code(replace(found, floats={"Softmax": 1})) == 0
+    assert exit_code(replace(found, theirs_in_float={"MatMul": 1})) == 0
 
 
 def test_layers_in_float_are_those_of_the_optimized_model(tmp_path: Path) -> None:
