@@ -21,6 +21,7 @@ from int8tune.tuner.builder.job import RESULT_FILE, Built, Job, built_to_json
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import BuildPoolError
+from tests.support.program.build_processes import build_server
 from tests.support.program.campaigns import SMALL
 
 pytestmark = [pytest.mark.alone, pytest.mark.promise(11)]
@@ -39,9 +40,8 @@ def hanging_job(target: Target, folder: Path, number: int, limit_s: float = 60.0
 
 
 def builds() -> list[psutil.Process]:
-    """The children of the build server, which is this process's only child."""
-    (server,) = psutil.Process().children()
-    return server.children()
+    """What builds now."""
+    return build_server().children()
 
 
 def guests() -> list[psutil.Process]:
@@ -152,9 +152,10 @@ def test_a_build_killed_from_outside_is_tried_again_once(pool: BuildPool, generi
 def test_a_stopped_build_leaves_its_linker_alone(generic: Target, tmp_path: Path) -> None:
     """A linker that was stopped between its fork and its first instructions would outlive all others."""
     ours, theirs = socket.socketpair()
+    before = set(psutil.Process().children())
     child = Child(lambda _: subprocess.run(["sleep", "60"], check=True), os.sched_getaffinity(0), theirs)
     child.start(Job("1", generic, str(tmp_path / "1"), 60.0, SMALL))
-    (build,) = psutil.Process().children()
+    (build,) = set(psutil.Process().children()) - before
     wait_until(lambda: [linker.name() for linker in build.children()] == ["sleep"])
     (linker,) = build.children()
     wait_until(lambda: linker.status() == psutil.STATUS_SLEEPING)
@@ -196,7 +197,7 @@ def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_p
     for number in range(pool.width):
         pool.submit(hanging_job(generic, tmp_path, number))
     wait_until(lambda: len(builds()) == pool.width)
-    family = psutil.Process().children(recursive=True)
+    family = [build_server(), *builds()]
     pool.pause_guest(True)
     pool.close()
     _, alive = psutil.wait_procs(family, timeout=5)

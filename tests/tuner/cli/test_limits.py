@@ -19,6 +19,7 @@ from int8tune.schedules.target import Target
 from int8tune.tuner.builder.job import Job
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
+from tests.support.program.build_processes import build_server
 from tests.support.program.campaigns import SMALL
 from tests.support.program.cli_program import LIMIT_S, Ended, command, write_table
 from tests.support.program.mounts import mounted
@@ -94,8 +95,7 @@ def test_builds_keep_to_a_lower_limit_on_addresses(generic: Target, tmp_path: Pa
     """It is no reason for all of them to fail."""
     measuring, building = measuring_and_build_cores()
     with BuildPool(building, measuring[-1], tmp_path / "log") as pool:
-        (server,) = psutil.Process().children()
-        server.rlimit(psutil.RLIMIT_AS, (LEAST_ADDRESS_BYTES, LEAST_ADDRESS_BYTES))
+        build_server().rlimit(psutil.RLIMIT_AS, (LEAST_ADDRESS_BYTES, LEAST_ADDRESS_BYTES))
         pool.submit(Job("1", generic, str(tmp_path / "1"), LIMIT_S, SMALL, suite=str(tmp_path / "suite")))
         (built,) = pool.collect(LIMIT_S)
     assert built.outcome is Outcome.OK, built.error
