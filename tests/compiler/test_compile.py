@@ -58,7 +58,7 @@ def test_every_operator(form: str, native: Target, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours["y"], values_of(file, ["y"], feed)["y"])
 
 
-@pytest.mark.parametrize("name", one_in(3, MODELS))
+@pytest.mark.parametrize("name", one_in(6, MODELS))
 def test_networks_of_layers(name: str, native: Target, tmp_path: Path) -> None:
     model = MODELS[name]()
     file = quantized(model, tmp_path, *FORMS["u8s8.c"])

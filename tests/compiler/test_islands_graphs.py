@@ -129,6 +129,7 @@ def test_a_layer_without_a_quantized_output_has_exact_sums(bias: str, tmp_path: 
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
 
 
+@pytest.mark.thorough
 def test_a_layer_of_one_dimension_has_exact_sums(tmp_path: Path) -> None:
     shape = (*SHAPE[:2], 20)
     w = IslandWriter(shape)
@@ -209,6 +210,7 @@ def test_shapes_that_are_computed_are_known(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of((2, 8, 12))}))
 
 
+@pytest.mark.thorough
 def test_bytes_are_moved_and_not_numbers(tmp_path: Path) -> None:
     w = IslandWriter()
     first = convolution(w, w.data, 6)
@@ -227,6 +229,7 @@ def test_inputs_and_outputs_may_be_numbers_and_indices(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, feeds))
 
 
+@pytest.mark.thorough
 def test_the_greatest_of_nothing_finite_is_infinite(tmp_path: Path) -> None:
     w = IslandWriter()
     rows = w.apply("Where", w.apply("Less", w.data, 0.5), w.apply("Log", w.apply("Mul", w.data, 0.0)), w.data)

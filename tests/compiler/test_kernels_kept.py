@@ -226,6 +226,7 @@ def test_constants_are_written_for_an_architecture(architecture: str, tmp_path: 
     assert data in (tmp_path / "data.so").read_bytes()
 
 
+@pytest.mark.thorough
 def test_models_are_linked_for_another_machine(graph: Graph, tmp_path: Path) -> None:
     target = host_target("arm-neon")
     try:

@@ -112,6 +112,7 @@ def test_products_of_matrices(dtype: Any, how: dict[str, Any], tmp_path: Path) -
     assert_exact_sums(file, tmp_path, shape, how.get("data", np.uint8))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", [{"point": "computed", "weight point": 4}, {"point": 200}])
 @pytest.mark.parametrize(
     ("shape", "weight", "attributes"),

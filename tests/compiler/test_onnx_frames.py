@@ -39,7 +39,7 @@ FORMS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], Mapping[str, Any]]] 
 
 @pytest.mark.parametrize("data_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=5)
 def test_layers_are_exact(form: str, data_type: Any, tmp_path: Path) -> None:
     shape, weights, attributes = FORMS[form]
     rng = np.random.default_rng(len(form))

@@ -34,6 +34,7 @@ RNG = np.random.default_rng(6)
 STORED = [np.uint8, np.int8, np.uint16, np.int16]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", STORED)
 @pytest.mark.parametrize("how", ["computed", "axis", "blocks"])
 @pytest.mark.matrix(at_most=2)

@@ -96,6 +96,7 @@ def test_blocks_may_be_quantized_in_the_file(type_: int | None, tmp_path: Path) 
     exactly(w.file(w.node("Add", ["w.d", "most"], "y"), opset=OPSET), tmp_path, feed_of())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("points", ["", "packed"])
 @pytest.mark.parametrize("bias", [False, True])
@@ -113,6 +114,7 @@ def test_products_of_onnx_runtime_with_few_bits(bits: int, points: str, bias: bo
     assert_close(*outputs_of(w.file("y"), tmp_path, {"x": feed_of((2, 6, 5, 40))}))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("type_", [INT4, UINT4])
 def test_what_is_quantized_to_four_bits_is_saturated(type_: int, tmp_path: Path) -> None:
     """Of a computed value, of a layer's output, and of a constant."""

@@ -57,6 +57,7 @@ def states(operator: str, count: int = 1) -> dict[int, Any]:
     return {index: numbers(count, BATCH, HIDDEN) for index in ((5, 6) if operator == "LSTM" else (5,))}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.matrix(at_most=1)

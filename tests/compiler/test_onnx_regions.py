@@ -85,6 +85,7 @@ FORMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, dict[str, Any]]] =
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", one_in(3, FORMS))
 @pytest.mark.matrix(at_most=1)
 def test_blocks_are_onnx_runtimes(name: str, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def _read(feed: Any) -> Any:
     return 0.03 * (np.clip(np.rint(feed / np.float32(0.03)) + 120, 0, 255) - 120)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(2, 3, 5, 4), (2, 3, 4, 3, 2)])
 @pytest.mark.parametrize("is_aligned", [0, 1])
 @pytest.mark.matrix

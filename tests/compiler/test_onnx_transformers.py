@@ -199,6 +199,7 @@ def test_fused_nodes_are_onnx_runtimes(
     assert_close(*outputs_of(file, tmp_path, writer.feeds))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize(("has_segments", "element"), one_in(2, EMBEDDED))
 @pytest.mark.matrix(at_most=1)

@@ -65,6 +65,7 @@ def test_hybrid_layers_are_litert_s(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
 
 
+@pytest.mark.thorough
 def test_sums_that_no_layer_has_are_litert_s(tmp_path: Path) -> None:
     """A row has more products than sums of 32 bits have room for."""
     features = MAX_REDUCTION + 7
@@ -126,6 +127,7 @@ def product(w: IslandWriter, name: str, data: int) -> int:
     return w.apply("BATCH_MATMUL", [rows, weight], made, "BatchMatMul", version=4, **fields)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("names", one_in(3, [[*PRODUCTS][at::3] for at in range(3)]), ids=len)
 def test_hybrid_products_of_matrices_are_litert_s(names: list[str], tmp_path: Path) -> None:
     w = IslandWriter((240,))
@@ -182,6 +184,7 @@ def test_hybrid_transposed_convolutions_are_litert_s(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
 
 
+@pytest.mark.thorough
 def test_a_single_scale_of_a_single_depthwise_channel_is_litert_s(tmp_path: Path) -> None:
     w = IslandWriter((*SHAPE[:3], 1))
     data = w.apply("ADD", [w.data, RNG.normal(size=w.tensors[w.data].shape)], (*SHAPE[:3], 1), "Add")

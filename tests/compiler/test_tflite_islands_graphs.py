@@ -119,6 +119,7 @@ def moved(w: Writer, kind: str) -> tuple[list[int], Array]:
     return made, given
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", one_in(4, ["s8", "u8", "s16", "s32"]))
 def test_integers_are_moved_bit_for_bit(kind: str, tmp_path: Path) -> None:
     w = IslandWriter((4,))
@@ -133,6 +134,7 @@ REALS = [0, 1, -1, 127.5, -128.9, 255.9, -1.5, 32767.6, -32769, 2147483520, 2147
 WHOLES = [0, 1, -1, 127, -128, 255, 256, -129, 32767, -32768, 65537]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", one_in(9, ["f32", "f16", "f64", "s32", "s64", "s16", "s8", "u8", "bool"]))
 def test_every_type_becomes_every_other_bit_for_bit(kind: str, tmp_path: Path) -> None:
     w = IslandWriter((4,))

@@ -56,7 +56,7 @@ def test_layers_are_litert_s_bit_for_bit(word: str, kind: str, data: str, has_sc
 
 @pytest.mark.parametrize("is_asymmetric", [False, True])
 @pytest.mark.parametrize(("word", "kind"), [("FULLY_CONNECTED", "s4"), ("FULLY_CONNECTED", "s2"), ("CONV_2D", "s4")])
-@pytest.mark.matrix
+@pytest.mark.matrix(at_most=1)
 def test_dynamic_layers_are_litert_s(word: str, kind: str, is_asymmetric: bool, tmp_path: Path) -> None:
     fields = {"asymmetricQuantizeInputs": is_asymmetric} if word == "FULLY_CONNECTED" else {}
     file = PackedWriter().layer(word, kind, "f32", **fields)
@@ -96,6 +96,7 @@ def test_rows_with_scales_for_blocks_are_litert_s(tmp_path: Path) -> None:
     assert_close({"y": made}, {"y": values_of(file, {"x": x}, is_reference=False)["y"]})
 
 
+@pytest.mark.thorough
 def test_scales_for_blocks_are_compared_with_what_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "blocks.tflite"
     path.write_bytes(PackedWriter().blocks())

@@ -131,6 +131,7 @@ def test_calls_are_litert_s(name: str, tmp_path: Path) -> None:
     assert_calls_are_litert_s(model, file, inputs[::-1], is_reference=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("gate", [0, 2])
 def test_gates_of_every_number_are_litert_s(gate: int, tmp_path: Path) -> None:
     """A sigmoid and a tanh of all 65,536 numbers."""
@@ -145,6 +146,7 @@ def test_gates_of_every_number_are_litert_s(gate: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.bind([data])._kept[1].numpy(), theirs)
 
 
+@pytest.mark.thorough
 def test_normalization_of_lost_deviations_is_litert_s(tmp_path: Path) -> None:
     file, shape = lost_deviations()
     assert_calls_are_litert_s(compiled(file, tmp_path), file, inputs_of(shape), is_reference=True)

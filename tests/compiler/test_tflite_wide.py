@@ -81,6 +81,7 @@ def test_layers_are_exact(word: str, bits: int, bias: str, tmp_path: Path) -> No
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kernel", "stride"), one_in(3, [(3, 2), (4, 2), (1, 2)]))
 def test_transposed_layers_of_all_plans_are_exact(kernel: int, stride: int, tmp_path: Path) -> None:
     """One convolution for all phases, or one for each."""

@@ -214,6 +214,7 @@ def row_network() -> bytes:
     return bytes(writer.model(made).SerializeToString())
 
 
+@pytest.mark.thorough
 def test_rows_stay_rows_between_layers(native: Target, tmp_path: Path) -> None:
     graph, feeds = read(row_network(), tmp_path / "model.onnx"), feeds_of([((2, 9, 64), 0.03, 120)], np.uint8)
     kinds = [each.kind for each in graph.operators]

@@ -233,6 +233,7 @@ class TestTiers:
         assert [stage.name for stage in TIERS["quick"]] == ["unit", "system"]
         assert TIERS["all"][:2] == TIERS["quick"]
 
+    @pytest.mark.thorough
     def test_a_stage_runs_behind_one_that_left_promises_unproven(self, inner: pytest.Pytester) -> None:
         inner.makepyfile("import pytest\n@pytest.mark.promise(1)\ndef test_it(): pytest.skip('no sshd')")
         stage = Stage("one", "not slow", beside=False)
@@ -265,6 +266,7 @@ class TestTiers:
         result.stdout.fnmatch_lines(["SKIPPED [[]9[]] *not started: 0 s were over"])
         inner.runpytest_inprocess("--until-s", "60").assert_outcomes(passed=9)
 
+    @pytest.mark.thorough
     def test_a_suite_goes_on_with_what_has_not_passed(self, inner: pytest.Pytester) -> None:
         cases = "import pytest, sys\ndef test_a(): pass\ndef test_b(): assert False\ndef test_c(): pytest.skip('x')\n"
         inner.makepyfile(test_it=cases)

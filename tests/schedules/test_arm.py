@@ -136,6 +136,7 @@ def test_weights_of_minus_128_take_a_part_of_their_own_only_where_they_are() -> 
     assert not headers[:, 1:].any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("key", "knobs"), one_in(2, BLOCKED))
 def test_images_in_blocks_are_exact(key: str, knobs: dict[str, Value]) -> None:
     workload = parse_workload(key)

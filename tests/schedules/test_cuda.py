@@ -150,6 +150,7 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
     return build(workload, target, {**template.space(workload, target).default, **knobs}, template)
 
 
+@pytest.mark.thorough
 @pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("index", [*one_in(2, [0, 1]), *(pytest.param(at, marks=pytest.mark.slow) for at in (2, 3))])
@@ -209,6 +210,7 @@ def test_roles_that_do_not_wait_for_each_other_are_caught(
     assert is_caught(built_in_turn("dense-u8s8-300x640-o80-float.c-u8", {**ROLES[roles], "roles": roles}))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "place"),
     one_in(
@@ -267,6 +269,7 @@ def test_depthwise_tiles_go_down_the_image(key: str, tile: tuple[int, int, int])
     assert walk(key, tile).wrong_cases() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.matrix
 @pytest.mark.parametrize("fault", one_in(2, WALK_FAULTS))
 def test_a_step_that_reads_other_rows_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,6 +468,7 @@ class TestMachineCode:
         # Six columns, eight for each; the others put bytes together that are stored.
         assert 6 * 8 <= counts["PRMT"] <= 6 * 8 + 2 * 4 * 4
 
+    @pytest.mark.thorough
     def test_a_depthwise_tile_that_goes_down_loads_only_new_rows(self, tmp_path: Path) -> None:
         """Two steps in turn load two rows of six columns each; half of their words is done already."""
         knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4, "threads": 64, "steps": 14}
@@ -487,6 +491,7 @@ class TestMachineCode:
             code = gpu_binaries.code_of(key, profile, tmp_path)
             assert code.memory_bytes == 0, key
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("roles", "tile", "copies"),
         one_in(
@@ -514,6 +519,7 @@ class TestMachineCode:
         assert products["IGMMA"] % 4 == 0
         assert products["LDGSTS"] == 0
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("samples", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
     @pytest.mark.parametrize("name", SMALL)
     @pytest.mark.matrix(at_most=1)

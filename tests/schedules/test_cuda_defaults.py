@@ -122,6 +122,7 @@ def test_no_default_moves_sums_for_longer_than_it_multiplies(
     assert {name: share for name, share in shares.items() if share > MOST_MOVING} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", SPLIT_FOR_NOTHING)
 def test_large_layers_are_not_split(key: str) -> None:
     workload = parse_workload(key)
@@ -206,6 +207,7 @@ def advice(workload: Conv2d | Dense, profile: str, config: Config | None = None)
 
 @needs_nvrtc
 class TestAdvice:
+    @pytest.mark.thorough
     @pytest.mark.parametrize("key", SERIALIZED)
     def test_products_of_a_default_do_not_wait_for_each_other(self, key: str) -> None:
         workload = parse_workload(key)

@@ -71,6 +71,7 @@ def test_windows_are_exact_wherever_they_begin(key: str, products: str, profile:
     assert built(key, {"products": products}, profile).wrong_cases() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(
     ("key", "products", "knobs"),
@@ -158,6 +159,7 @@ def test_spaces_keep_to_the_limits_of_each_gpu() -> None:
 class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("products", one_in(2, ["wgmma", "mma"]))
     def test_windows_come_from_shared_memory_into_registers(self, products: str, tmp_path: Path) -> None:
         """Two rows of a window for a lane: seven words, of which six are shifted, of two outputs; six products."""

@@ -45,6 +45,7 @@ def test_peaks_are_exact(profile: str, by_matrices: bool, monkeypatch: pytest.Mo
     assert is_exact(gpu_peak_probe(small(monkeypatch, target.gpu), by_matrices=by_matrices), target)
 
 
+@pytest.mark.thorough
 @needs_emulated
 @pytest.mark.parametrize("size_bytes", [1, 20_000, 9_000_000])
 def test_reading_is_exact(size_bytes: int) -> None:
@@ -86,6 +87,7 @@ def test_loops_of_peaks_only_multiply(
     assert code.memory_bytes == 0
 
 
+@pytest.mark.thorough
 @needs_emulated
 @pytest.mark.parametrize("mode", emulated_gpus.MODES, ids=["late", "at-once", "random"])
 def test_the_peak_of_four_warps_is_exact(mode: emulated_gpus.Mode, monkeypatch: pytest.MonkeyPatch) -> None:

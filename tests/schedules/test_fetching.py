@@ -44,7 +44,7 @@ def built(template: str, key: str, knobs: Mapping[str, Value], profile: str) -> 
     return build(workload, target, config, template_named(template))
 
 
-@pytest.mark.matrix(at_most=3)
+@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("profile", [profile for profile in VECTOR_PROFILES if profile != "x86-avxvnni"])
 @pytest.mark.parametrize(("template", "key", "knobs"), CASES)
 def test_all_blocks_but_the_first_are_fetched(

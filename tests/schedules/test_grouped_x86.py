@@ -74,6 +74,7 @@ def test_each_arrangement_of_words_is_exact(key: str) -> None:
     assert build(parse_workload(key), host_target("x86-avx512vnni"), template=TEMPLATE).wrong_cases() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", ["words", "registers"])
 @pytest.mark.parametrize("outer", ["weights", "image"])
 @pytest.mark.matrix

@@ -164,7 +164,7 @@ class TestContract:
 
     @pytest.mark.parametrize("samples", [1, pytest.param(4, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("key", [*one_in(8, PLAIN.values()), *chosen(ODD, lambda _: False)])
-    @pytest.mark.matrix(at_most=6)
+    @pytest.mark.matrix(at_most=3)
     def test_threads_share_the_work_exactly(self, template: Template, key: str, samples: int) -> None:
         workload, target = parse_workload(key), replace(host_target(profile_of(template)), threads=3)
         if target.gpu is not None or template.rejects(workload, target) is not None:

@@ -53,6 +53,7 @@ def test_without_records_it_is_the_default() -> None:
     assert suggestion.candidate.config == space_of(LAYER).default
 
 
+@pytest.mark.thorough
 def test_other_layers_have_a_say_where_the_default_is_bad() -> None:
     assert int(space_of(LAYER).default["tile_registers"]) > 1
     store = store_with(trials_on(OTHERS, prefers_one_register))

@@ -80,6 +80,7 @@ def test_a_crash_costs_its_own_times_only(contestants: Contestants, tmp_path: Pa
     assert all(time_s > 0 for time_s in right.times_s)
 
 
+@pytest.mark.thorough
 def test_after_a_crash_the_next_layer_has_a_new_process(contestants: Contestants, tmp_path: Path) -> None:
     chosen = player(contestants, "crashes")
     for _ in range(2):

@@ -61,6 +61,7 @@ def player(peer: Peer) -> Iterator[Player]:
 class TestPeer:
     """What every peer must do; a new one is tested by being in the registry."""
 
+    @pytest.mark.thorough
     @pytest.mark.matrix(at_most=2)
     def test_forms_have_the_same_work(self, peer: Peer) -> None:
         layers = choose_layers([])
@@ -98,6 +99,7 @@ class TestPeer:
             assert found is not None, player.contestant.failure
             assert found[1] <= LARGEST_DIFFERENCE
 
+    @pytest.mark.thorough
     @pytest.mark.matrix(at_most=2)
     def test_two_threads_compute_the_same(self, peer: Peer, tmp_path: Path) -> None:
         # On one core, where there is no other one.

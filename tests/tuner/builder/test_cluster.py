@@ -169,6 +169,7 @@ def test_a_cluster_that_can_not_be_used_is_one_line(
     assert lines[-1].startswith("hint: ")
 
 
+@pytest.mark.thorough
 def test_a_cluster_without_workers_is_said_so(cluster: DaskProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_pools, "CONNECT_LIMIT_S", 1.0)
     with pytest.raises(BuildClusterError, match="no worker has joined the build cluster: "):

@@ -56,7 +56,7 @@ def machine_code(library: Path) -> list[bytes]:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("profile", one_in(4, GPU_PROFILES))
+@pytest.mark.parametrize("profile", one_in(8, GPU_PROFILES))
 def test_a_candidate_is_built_to_machine_code(profile: str, tmp_path: Path) -> None:
     made = built(tmp_path, profile)
     assert made.outcome is Outcome.OK, made.error

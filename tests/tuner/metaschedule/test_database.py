@@ -186,6 +186,7 @@ def test_an_exported_folder_is_a_side_of_a_comparison_and_a_recording(tmp_path: 
     assert (refused.code, refused.errors) == (1, [f"error: {why}: {out}"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("cpu", "lanes"), [("znver3", 8), ("znver5", 16), ("cortex-a53", 4), ("nehalem", 4)])
 def test_a_trace_is_of_the_vectors_that_its_cpu_has(cpu: str, lanes: int, tmp_path: Path) -> None:
     """The name of a generic target does not say them; the default fits any."""

@@ -46,6 +46,7 @@ def farm(tmp_path: Path) -> Path:
     return inventory
 
 
+@pytest.mark.thorough
 def test_schemes_are_timed_on_a_board(path: Path, farm: Path, tmp_path: Path) -> None:
     found = it.compare_schemes(
         path,

@@ -84,6 +84,7 @@ def test_where_optimizations_fail_the_judge_is_what_was_not_optimized(tmp_path: 
         pytest.skip("this ONNX Runtime's optimizations don't fail")
 
 
+@pytest.mark.thorough
 def test_litert_is_compared_with_itself_where_a_model_has_numbers(tmp_path: Path) -> None:
     pytest.importorskip("tflite", reason="needs the extra `models`")
     pytest.importorskip("ai_edge_litert", reason="needs the extra `oracle`")
