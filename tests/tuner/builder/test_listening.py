@@ -1,4 +1,4 @@
-"""A Dask cluster as the README starts it listens on loopback alone, and one that others reach is refused."""
+"""A Dask cluster as the documentation starts it listens on loopback alone, and one that others reach is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ dask = pytest.importorskip("dask", reason="needs the extra `dask`")
 Security = pytest.importorskip("distributed", reason="needs the extra `dask`").Security
 
 ROLES = ("scheduler", "worker", "client")
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "commands.md"
 SERVER = "int8tune.tuner.builder.server"
 START_LIMIT_S = 60.0
 _EXPOSED = r"can't be used: (tcp|tls)://.*: it listens beyond loopback without TLS, .*0\.0\.0\.0:\d+"
@@ -56,7 +56,7 @@ def started() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def start_line(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """A line as a person types it, where the program is on the path."""
-    paths = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(README.parent)}
+    paths = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     env = {**os.environ, **paths, "DASK_TEMPORARY_DIRECTORY": str(folder)}
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(["sh", "-c", f"exec {line}"], stdout=log, stderr=log, env=env, start_new_session=True)
@@ -70,10 +70,10 @@ def sockets_of(roots: Sequence[subprocess.Popen[bytes]]) -> list[tuple[str, int]
     return [(each.laddr.ip, each.laddr.port) for each in listens]
 
 
-def test_the_lines_of_the_readme_listen_on_loopback_alone(
+def test_the_lines_of_the_page_listen_on_loopback_alone(
     started: list[subprocess.Popen[bytes]], generic: Target, tmp_path: Path
 ) -> None:
-    scheduler, worker = dask_lines(README.read_text())
+    scheduler, worker = dask_lines(PAGE.read_text())
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     started.append(start_line(f"{scheduler} --port {port}", tmp_path))
@@ -90,10 +90,10 @@ def test_the_lines_of_the_readme_listen_on_loopback_alone(
         build_suite(pool, generic, tmp_path)
 
 
-def test_the_hint_has_the_lines_of_the_readme() -> None:
+def test_the_hint_has_the_lines_of_the_page() -> None:
     hint = FAILURES[BuildClusterError].hint
-    assert [line for line in dask_lines(README.read_text()) if line not in hint] == []
-    assert [shlex.split(line)[:2] for line in dask_lines(README.read_text())] == [
+    assert [line for line in dask_lines(PAGE.read_text()) if line not in hint] == []
+    assert [shlex.split(line)[:2] for line in dask_lines(PAGE.read_text())] == [
         ["dask", "scheduler"],
         ["dask", "worker"],
     ]
