@@ -37,7 +37,6 @@ STORED = [np.uint8, np.int8, np.uint16, np.int16]
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", STORED)
 @pytest.mark.parametrize("how", ["computed", "axis", "blocks"])
-@pytest.mark.matrix(at_most=2)
 def test_scales_of_all_kinds_are_exact(dtype: Any, how: str, tmp_path: Path) -> None:
     """Halves are rounded to even, and what is beyond is saturated."""
     w = IslandWriter()

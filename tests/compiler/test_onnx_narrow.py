@@ -100,7 +100,6 @@ def test_blocks_may_be_quantized_in_the_file(type_: int | None, tmp_path: Path) 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("points", ["", "packed"])
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.matrix
 def test_products_of_onnx_runtime_with_few_bits(bits: int, points: str, bias: bool, tmp_path: Path) -> None:
     w, wide, depth, size = IslandWriter((2, 6, 5, 40)), 5, 40, 16
     blocks = -(-depth // size)

@@ -60,7 +60,6 @@ def states(operator: str, count: int = 1) -> dict[int, Any]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.matrix(at_most=1)
 def test_directions_states_and_biases(operator: str, direction: str, tmp_path: Path) -> None:
     count = 2 if direction == "bidirectional" else 1
     inputs = {3: biases(operator, count), **states(operator, count)}

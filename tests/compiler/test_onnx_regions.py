@@ -13,7 +13,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import GivenWriter, compiled, outputs_of
-from tests.support.run.thinned import chosen, one_in
+from tests.support.run.thinned import chosen
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
 
@@ -86,8 +86,7 @@ FORMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, dict[str, Any]]] =
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", one_in(3, FORMS))
-@pytest.mark.matrix(at_most=1)
+@pytest.mark.parametrize("name", FORMS)
 def test_blocks_are_onnx_runtimes(name: str, tmp_path: Path) -> None:
     image, block, count, attributes = FORMS[name]
     w = GivenWriter((2, 2 * math.prod(block), count))

@@ -91,7 +91,6 @@ def _read(feed: Any) -> Any:
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [(2, 3, 5, 4), (2, 3, 4, 3, 2)])
 @pytest.mark.parametrize("is_aligned", [0, 1])
-@pytest.mark.matrix
 def test_grids_are_what_onnx_runtime_computes(size: tuple[int, ...], is_aligned: int, tmp_path: Path) -> None:
     axes = len(size) - 2
     w = IslandWriter((2, axes * (axes + 1)))

@@ -201,8 +201,7 @@ def test_fused_nodes_are_onnx_runtimes(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize(("has_segments", "element"), one_in(2, EMBEDDED))
-@pytest.mark.matrix(at_most=1)
+@pytest.mark.parametrize(("has_segments", "element"), EMBEDDED)
 def test_embeddings_of_bytes_are_onnx_runtimes(has_segments: bool, element: Any, opset: int, tmp_path: Path) -> None:
     writer = TransformerWriter()
     file = writer.written(embedded_bytes(writer, has_segments, element), opset)

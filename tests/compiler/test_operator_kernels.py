@@ -122,7 +122,6 @@ def test_kernels_stay_inside_their_arrays_whatever_is_drawn(kind: Kind, profile:
     exact_between_guards(kind, host_target(profile), LONG, False)
 
 
-@pytest.mark.thorough
 # What has no kernel of its own is in libraries alone.
 @pytest.mark.parametrize("kind", chosen(FORMS, lambda kind: kind not in KERNELS or [*FORMS].index(kind) % 4 == 0))
 def test_libraries_of_one_kind_are_exact(kind: Kind, native: Target) -> None:

@@ -137,7 +137,7 @@ def test_weights_of_minus_128_take_a_part_of_their_own_only_where_they_are() -> 
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("key", "knobs"), one_in(2, BLOCKED))
+@pytest.mark.parametrize(("key", "knobs"), BLOCKED)
 def test_images_in_blocks_are_exact(key: str, knobs: dict[str, Value]) -> None:
     workload = parse_workload(key)
     config = config_with(workload, "arm-neon", products="c8", **knobs)

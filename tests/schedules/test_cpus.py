@@ -80,7 +80,6 @@ def test_a_profile_needs_exactly_what_its_code_may_use(profile: Profile) -> None
 
 
 @pytest.mark.thorough
-@pytest.mark.matrix
 @pytest.mark.parametrize("key", [LAYERS[0], "dwconv2d-u8s8-1x9x9x24-k3x3x1-s1-p1-float.c-u8", LAYERS[2]])
 @pytest.mark.parametrize("profile", X86_PROFILES, ids=lambda profile: profile.name)
 def test_the_preferred_template_builds_for_a_profile(profile: Profile, key: str) -> None:

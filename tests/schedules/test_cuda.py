@@ -151,9 +151,8 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
 
 
 @pytest.mark.thorough
-@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("index", [*one_in(2, [0, 1]), *(pytest.param(at, marks=pytest.mark.slow) for at in (2, 3))])
+@pytest.mark.parametrize("index", [0, 1, *(pytest.param(at, marks=pytest.mark.slow) for at in (2, 3))])
 def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
     stages = STAGES[name.removeprefix("cuda.")][index]
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
@@ -213,15 +212,11 @@ def test_roles_that_do_not_wait_for_each_other_are_caught(
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "place"),
-    one_in(
-        2,
-        [
-            *((name, "int8tune.schedules.cuda.copies.swizzled") for name in SMALL),
-            ("cuda.mma", "int8tune.schedules.cuda.products.swizzled"),
-        ],
-    ),
+    [
+        *((name, "int8tune.schedules.cuda.copies.swizzled") for name in SMALL),
+        ("cuda.mma", "int8tune.schedules.cuda.products.swizzled"),
+    ],
 )
-@pytest.mark.matrix(at_most=1)
 def test_chunks_that_are_written_elsewhere_than_read_are_caught(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,8 +265,7 @@ def test_depthwise_tiles_go_down_the_image(key: str, tile: tuple[int, int, int])
 
 
 @pytest.mark.thorough
-@pytest.mark.matrix
-@pytest.mark.parametrize("fault", one_in(2, WALK_FAULTS))
+@pytest.mark.parametrize("fault", WALK_FAULTS)
 def test_a_step_that_reads_other_rows_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host_target(HOPPER)
     emulated_gpus.compile_with_fault(monkeypatch, *WALK_FAULTS[fault])
@@ -494,16 +488,12 @@ class TestMachineCode:
     @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("roles", "tile", "copies"),
-        one_in(
-            2,
-            [
-                ("cooperative", {"block_rows": 128, "block_channels": 128, "thread_rows": 2, "thread_channels": 32}, 8),
-                ("cooperative", {"block_rows": 192, "block_channels": 64, "thread_rows": 2, "thread_channels": 16}, 12),
-                ("pingpong", {"block_rows": 128, "block_channels": 128, "thread_rows": 4, "thread_channels": 32}, 8),
-            ],
-        ),
+        [
+            ("cooperative", {"block_rows": 128, "block_channels": 128, "thread_rows": 2, "thread_channels": 32}, 8),
+            ("cooperative", {"block_rows": 192, "block_channels": 64, "thread_rows": 2, "thread_channels": 16}, 12),
+            ("pingpong", {"block_rows": 128, "block_channels": 128, "thread_rows": 4, "thread_channels": 32}, 8),
+        ],
     )
-    @pytest.mark.matrix(at_most=1)
     def test_roles_have_instructions_of_their_own(
         self, roles: str, tile: Mapping[str, Value], copies: int, tmp_path: Path
     ) -> None:
@@ -522,7 +512,6 @@ class TestMachineCode:
     @pytest.mark.thorough
     @pytest.mark.parametrize("samples", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
     @pytest.mark.parametrize("name", SMALL)
-    @pytest.mark.matrix(at_most=1)
     def test_values_of_sampled_configs_stay_in_registers(self, name: str, samples: int, tmp_path: Path) -> None:
         profile = HOPPER if name == "cuda.wgmma" else GPU
         workload, target = parse_workload(BIG), any_target(profile)

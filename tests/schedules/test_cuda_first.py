@@ -72,11 +72,9 @@ def test_windows_are_exact_wherever_they_begin(key: str, products: str, profile:
 
 
 @pytest.mark.thorough
-@pytest.mark.matrix(at_most=1)
 @pytest.mark.parametrize(
     ("key", "products", "knobs"),
-    one_in(
-        7,
+    list(
         itertools.product(
             WIDE,
             ("wgmma", "mma"),
@@ -85,7 +83,7 @@ def test_windows_are_exact_wherever_they_begin(key: str, products: str, profile:
                 {"tile_rows": 2, "tile_columns": 32, "threads": 128},
                 {"tile_rows": 8, "tile_columns": 32, "threads": 256, "bands": 2},
             ),
-        ),
+        )
     ),
 )
 def test_tiles_that_no_image_fills_are_exact(key: str, products: str, knobs: Mapping[str, Value]) -> None:
@@ -160,7 +158,7 @@ class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
     @pytest.mark.thorough
-    @pytest.mark.parametrize("products", one_in(2, ["wgmma", "mma"]))
+    @pytest.mark.parametrize("products", ["wgmma", "mma"])
     def test_windows_come_from_shared_memory_into_registers(self, products: str, tmp_path: Path) -> None:
         """Two rows of a window for a lane: seven words, of which six are shifted, of two outputs; six products."""
         knobs: dict[str, Any] = {**TILE, "tile_rows": 4, "tile_columns": 64, "block_channels": 64, "products": products}

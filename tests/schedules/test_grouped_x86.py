@@ -77,7 +77,6 @@ def test_each_arrangement_of_words_is_exact(key: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("order", ["words", "registers"])
 @pytest.mark.parametrize("outer", ["weights", "image"])
-@pytest.mark.matrix
 def test_each_order_of_the_loops_is_exact(order: str, outer: str) -> None:
     workload, target = parse_workload(LAYERS["two words a group"]), host_target("x86-avx512vnni")
     for border in ("skip", "copy"):

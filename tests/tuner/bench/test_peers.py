@@ -62,7 +62,6 @@ class TestPeer:
     """What every peer must do; a new one is tested by being in the registry."""
 
     @pytest.mark.thorough
-    @pytest.mark.matrix(at_most=2)
     def test_forms_have_the_same_work(self, peer: Peer) -> None:
         layers = choose_layers([])
         forms = [(layer, peer.form(layer)) for layer in layers]
@@ -100,7 +99,6 @@ class TestPeer:
             assert found[1] <= LARGEST_DIFFERENCE
 
     @pytest.mark.thorough
-    @pytest.mark.matrix(at_most=2)
     def test_two_threads_compute_the_same(self, peer: Peer, tmp_path: Path) -> None:
         # On one core, where there is no other one.
         cores = [*sorted(os.sched_getaffinity(0)) * 2][-2:]
