@@ -326,7 +326,6 @@ class _Refusing:
         raise WorkloadError("no template takes it")
 
 
-@pytest.mark.thorough
 def test_a_layer_that_nobody_takes_is_left_out_where_that_is_wanted(tmp_path: Path) -> None:
     bench: Any = _Refusing(SimpleNamespace(folder=tmp_path))
     layers, left_out, heard = [parse_workload(CONV), parse_workload(DEPTHWISE)], list[Workload](), list[BenchResult]()
