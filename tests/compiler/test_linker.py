@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.farm.trackers import wait_until
+from tests.support.program.waiting import wait_until
 
 LINK = """
 from pathlib import Path
@@ -58,7 +58,7 @@ def linking(tools: Path, linker: str) -> subprocess.Popen[str]:
 def test_a_linker_ends_with_the_process_that_started_it(tools: Path) -> None:
     with linking(tools, SLEEPS) as build:
         started = psutil.Process(build.pid)
-        wait_until(lambda: [each.name() for each in started.children()] == ["sleep"])
+        wait_until(lambda: [each.name() for each in started.children()] == ["sleep"], limit_s=60.0)
         (linker,) = started.children()
         build.kill()
         try:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import time
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -20,6 +19,7 @@ from tests.support.farm.boards import A53, CROSS_COMPILER, marked, why_no_a53
 from tests.support.farm.bundles import AT_ANY_SPEED, bare_python, pack, run, start
 from tests.support.kernels.rpc_kernels import Kernels, build_kernels
 from tests.support.program.cli_program import int8tune
+from tests.support.program.waiting import wait_until
 from tests.tuner.bundles.test_file import rewritten
 
 pytestmark = pytest.mark.promise(7, 11, 19)
@@ -65,13 +65,6 @@ def replies(bundle: Bundle) -> dict[str, list[dict[str, object]]]:
             assert isinstance(line.reply, dict)
             found.setdefault(line.item, []).append(line.reply)
     return found
-
-
-def wait_until(happened: Callable[[], bool], limit_s: float = 40.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def has_begun(bundle: Bundle) -> bool:
@@ -175,7 +168,7 @@ def test_stopped_it_leaves_nothing_and_goes_on(
 ) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"hang": ["hangs"], "good": ["good"]}, run_limit_s=2.5)
     process = start(python, bundle.path)
-    wait_until(lambda: has_begun(bundle))
+    wait_until(lambda: has_begun(bundle), 40.0)
     began_s = time.monotonic()
     process.send_signal(number)
     _, err = process.communicate(timeout=10)
@@ -207,7 +200,7 @@ def test_a_line_that_was_being_written_is_measured_again(kernels: Kernels, pytho
 def test_two_at_once_are_one_too_many(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"hang": ["hangs"]}, run_limit_s=5.0)
     first = start(python, bundle.path)
-    wait_until(lambda: has_begun(bundle))
+    wait_until(lambda: has_begun(bundle), 40.0)
     second = run(python, bundle.path)
     first.terminate()
     first.communicate(timeout=10)
@@ -318,7 +311,7 @@ def test_a_device_that_is_not_well_is_not_believed(kernels: Kernels, python: Pat
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]}, canary="wrong_value")
     with (tmp_path / "said").open("wb") as said:
         process = start(python, bundle.path, stderr=said)
-        wait_until(lambda: "the device is quarantined" in (tmp_path / "said").read_text())
+        wait_until(lambda: "the device is quarantined" in (tmp_path / "said").read_text(), 40.0)
         process.terminate()
         process.communicate(timeout=10)
     assert "the device is quarantined: the canary's values were wrong\n" in (tmp_path / "said").read_text()
@@ -335,7 +328,7 @@ def test_how_slow_a_canary_may_be_is_said(
     bundle = pack(tmp_path / "b.pyz", kernels, items, canary="slower_each_second", run_limit_s=2.0)
     with (tmp_path / "said").open("wb") as said:
         process = start(python, bundle.path, stderr=said, speed=speed)
-        wait_until(lambda: "the device is quarantined: the canary took" in (tmp_path / "said").read_text())
+        wait_until(lambda: "the device is quarantined: the canary took" in (tmp_path / "said").read_text(), 40.0)
         process.terminate()
         process.communicate(timeout=10)
     assert replies(bundle) == {}

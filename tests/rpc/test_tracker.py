@@ -31,8 +31,9 @@ from int8tune.rpc.tracker.client import Tracker
 from int8tune.rpc.tracker.take_over import LIBRARY
 from int8tune.rpc.transports.tracker import TrackerTransport
 from int8tune.rpc.wire import framing
-from tests.support.farm.trackers import KEY, StockFarm, family, running_tracker, send_all, tracker_files, wait_until
+from tests.support.farm.trackers import KEY, StockFarm, family, running_tracker, send_all, tracker_files
 from tests.support.kernels.rpc_kernels import Kernels, build_kernels
+from tests.support.program.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from int8tune.tuner.work_folder import WORK_FOLDER, work_folder
 from tests.support.models.onnx_models import MODELS, quantized
 from tests.support.places import ROOT
 from tests.support.program.cli_program import LIMIT_S, int8tune, start
+from tests.support.program.waiting import wait_until
 
 HOLDER = """
 import sys
@@ -148,7 +148,7 @@ def test_two_programs_in_one_results_folder(tmp_path: Path, second: str) -> None
     model, results = tmp_path / "quantized.onnx", tmp_path / "results"
     process = start("accuracy", model, "--count", 2, "--results", results)
     try:
-        wait_for(lambda: any(results.glob(f"{WORK_FOLDER}/*/*")))
+        wait_until(lambda: any(results.glob(f"{WORK_FOLDER}/*/*")), LIMIT_S)
         process.send_signal(signal.SIGSTOP)
         options = {"accuracy": ("--count", 2), "bench": ("--against", "onnxruntime", "--runs", 5, "--run-ms", 1)}[
             second
@@ -160,10 +160,3 @@ def test_two_programs_in_one_results_folder(tmp_path: Path, second: str) -> None
         process.kill()
     assert (ended.code, process.returncode) == (0, 0), (ended.err, err.decode())
     assert not (results / WORK_FOLDER).exists()
-
-
-def wait_for(is_there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not is_there():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from int8tune.rpc.process import processes
 from int8tune.rpc.tracker.client import Tracker
 from int8tune.rpc.tracker.files import make_files
 from tests.support.farm.boards import AT_ANY_SPEED, CACHE, LIMITS, bundle_for
+from tests.support.program.waiting import wait_until
 
 KEY = "x86"
 ARCHITECTURE = os.uname().machine
@@ -47,7 +48,7 @@ class StockFarm:
             work.mkdir()
             options = ["--tracker", f"127.0.0.1:{self.port}", "--key", key, *_port(_free_port(), or_behind=100)]
             self.servers.append(_start("rpc_server", options, self.mark, work))
-        wait_until(lambda: self.known(key) == known + count)
+        wait_until(lambda: self.known(key) == known + count, _START_LIMIT_S)
         return self.servers[-count:]
 
     def known(self, key: str = KEY) -> int:
@@ -103,7 +104,7 @@ def running_tracker(folder: Path, servers: int = 1) -> Iterator[StockFarm]:
     farm = StockFarm(folder, port, mark)
     tracker = _start("rpc_tracker", _port(port), mark, folder)
     try:
-        wait_until(lambda: _listens(port, tracker))
+        wait_until(lambda: _listens(port, tracker), _START_LIMIT_S)
         farm.add(servers)
         yield farm
     finally:
@@ -116,13 +117,6 @@ def tracker_files() -> Path:
     """What servers are sent, compiled once for all runs; skips the test where there is no compiler."""
     bundle_for(ARCHITECTURE)
     return make_files(ARCHITECTURE, CACHE, compilers(ARCHITECTURE)[0])
-
-
-def wait_until(holds: Callable[[], bool], limit_s: float = _START_LIMIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _start(module: str, options: list[str], mark: str, folder: Path) -> psutil.Popen:

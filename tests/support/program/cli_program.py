@@ -24,6 +24,7 @@ from tests.support.run.started import note_started
 CONV = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
 LIMIT_S = 60.0
+START_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def start(*arguments: object) -> subprocess.Popen[bytes]:
 
 def end(process: subprocess.Popen[bytes], *signals: signal.Signals, limit_s: float) -> Ended:
     """Send signals, and expect that the program and all its children end within `limit_s`."""
-    family = _children(process, limit_s)
+    family = _children(process)
     for number in signals:
         process.send_signal(number)
         time.sleep(0.05)
@@ -91,14 +92,14 @@ def end(process: subprocess.Popen[bytes], *signals: signal.Signals, limit_s: flo
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-def _children(process: subprocess.Popen[bytes], limit_s: float) -> list[psutil.Process]:
+def _children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Processes that a running program has started; waits for one, because between two steps there is none."""
-    last = time.monotonic() + limit_s
-    while process.poll() is None and time.monotonic() < last:
+    deadline = time.monotonic() + START_LIMIT_S
+    while process.poll() is None and time.monotonic() < deadline:
         if family := psutil.Process(process.pid).children(recursive=True):
             return family
         time.sleep(0.002)
-    raise AssertionError(f"no child was seen in {limit_s:.0f} s; the program's exit code is {process.poll()}")
+    raise AssertionError(f"no child was seen in {START_LIMIT_S:.0f} s; the program's exit code is {process.poll()}")
 
 
 def write_table(path: Path, layers: Sequence[Mapping[str, object]] | None = None, name: str = "small") -> Path:

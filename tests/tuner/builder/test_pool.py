@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -23,6 +23,7 @@ from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import BuildPoolError
 from tests.support.program.build_processes import build_server
 from tests.support.program.campaigns import SMALL
+from tests.support.program.waiting import wait_until
 
 pytestmark = [pytest.mark.alone, pytest.mark.promise(11)]
 
@@ -47,13 +48,6 @@ def builds() -> list[psutil.Process]:
 def guests() -> list[psutil.Process]:
     measuring, _ = measuring_and_build_cores()
     return [build for build in builds() if build.cpu_affinity() == list(measuring)]
-
-
-def wait_until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def by_one_builder(pool: BuildPool) -> None:
@@ -197,7 +191,7 @@ def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_p
     for number in range(pool.width):
         pool.submit(hanging_job(generic, tmp_path, number))
     wait_until(lambda: len(builds()) == pool.width)
-    family = [build_server(), *builds()]
+    family = [build_server(), *build_server().children(recursive=True)]
     pool.pause_guest(True)
     pool.close()
     _, alive = psutil.wait_procs(family, timeout=5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -122,15 +121,6 @@ def test_samples_are_described_and_may_lack_a_batch_of_one(tmp_path: Path) -> No
 def test_ctrl_c_ends_at_once_and_leaves_nothing(model: Path, tmp_path: Path, command: str) -> None:
     words = command.format(model=model, folder=tmp_path).split()
     process = start(*words, "--results", tmp_path / "results")
-    wait_for_child(process.pid)
     ended = end(process, signal.SIGINT, limit_s=5)
     assert (ended.code, ended.out, ended.err.split()) == (130, "", ["interrupted"])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def wait_for_child(pid: int) -> None:
-    """Wait until a program has started another process."""
-    deadline = time.monotonic() + 30
-    while not Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

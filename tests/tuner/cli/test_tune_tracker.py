@@ -13,8 +13,9 @@ import pytest
 from int8tune.results.record import Outcome, Trial
 from int8tune.results.store import SqliteStore
 from tests.support.farm.boards import CACHE
-from tests.support.farm.trackers import StockFarm, family, running_tracker, send_all, tracker_files, wait_until
+from tests.support.farm.trackers import StockFarm, family, running_tracker, send_all, tracker_files
 from tests.support.program.cli_program import Ended, int8tune, wait_for_trials, write_table
+from tests.support.program.waiting import wait_until
 
 TRIALS = 3
 GENERIC = 'target = "generic"'

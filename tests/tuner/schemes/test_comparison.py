@@ -28,11 +28,11 @@ from int8tune.tuner.schemes.comparison import Question, compare
 from int8tune.tuner.schemes.place import open_place
 from int8tune.tuner.schemes.quantizers import Int8Tune, Made
 from int8tune.tuner.schemes.scheme import Scheme, schemes_of
-from tests.support.farm.trackers import wait_until
 from tests.support.models import shared_quant
 from tests.support.models.float_models import pictures, saved, small
 from tests.support.program.cli_program import LIMIT_S, end, in_process, start
 from tests.support.program.pages import Page
+from tests.support.program.waiting import wait_until
 
 TESTS, CLASSES = 90, 5
 QUICK: dict[str, Any] = {"runs": 5, "run_s": 0.001}
