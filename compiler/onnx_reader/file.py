@@ -19,6 +19,7 @@ from int8tune.compiler.onnx_reader.detached import without_large
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
+from int8tune.compiler.onnx_reader.idle import without_idle
 from int8tune.compiler.onnx_reader.inner_graphs import InnerGraphs
 from int8tune.compiler.onnx_reader.integer_numbers import with_sums_as_numbers
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
@@ -136,7 +137,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     forms, known = forms_of(model, ordered, constants, opset, name)
     halves.require_halves(forms, name)
     graphs.require_one_form(forms, name)
-    ordered, forms = with_sums_as_numbers(with_pads(ordered, forms), forms, known)
+    ordered, forms = with_sums_as_numbers(with_pads(without_idle(ordered, forms, outputs), forms), forms, known)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
 
 

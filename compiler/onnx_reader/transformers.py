@@ -13,7 +13,7 @@ import numpy as np
 
 from int8tune.compiler.onnx_reader.embeddings import write_embedding, write_quantized_embedding
 from int8tune.compiler.onnx_reader.fused_writer import FLOAT, FusedWriter, NotWrittenError, number
-from int8tune.compiler.onnx_reader.nodes import Node, is_of_microsoft, written
+from int8tune.compiler.onnx_reader.nodes import OPSET_OF_SUM_AXES, Node, is_of_microsoft, written
 from int8tune.compiler.onnx_reader.normalizations import (
     LAYER_NORMALIZATION,
     OPSET_OF_LAYER_NORMALIZATION,
@@ -64,18 +64,32 @@ def _quick_gelu(w: FusedWriter) -> None:
 
 
 def _fused_matmul(w: FusedWriter) -> None:
-    w.require(len(w.node.inputs) == 2 and not (w.attribute("transBatchA", 0) or w.attribute("transBatchB", 0)))
+    """A product, each operand of which may be transposed: its batch axes behind its rows first, then its last two."""
+    w.require(len(w.node.inputs) == 2)
     names = []
-    for name, flag in zip(w.node.inputs, ("transA", "transB"), strict=True):
-        if w.attribute(flag, 0):
+    for name, side in zip(w.node.inputs, "AB", strict=True):
+        moves, turns = w.attribute(f"transBatch{side}", 0), w.attribute(f"trans{side}", 0)
+        if moves or turns:
             rank = w.constants[name].ndim if name in w.constants else w.ranks.get(name, 0)
             w.require(rank >= 2)
-            name = w.apply("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
+            axes = [*range(1, rank - 1), 0, rank - 1] if moves else [*range(rank)]
+            name = w.apply("Transpose", name, perm=(*axes[:-2], *(axes[:-3:-1] if turns else axes[-2:])))
         names.append(name)
     alpha = w.real("alpha", 1.0)
     made = w.apply("MatMul", *names, output="" if alpha != 1 else w.node.outputs[0])
     if alpha != 1:
         w.apply("Mul", made, number(alpha), output=w.node.outputs[0])
+
+
+def _expand_dims(w: FusedWriter) -> None:
+    """An axis of one element, at a place that is known."""
+    axis = w.constants.get(w.node.input(1))
+    w.require(axis is not None and axis.size == 1 and axis.dtype.kind == "i")
+    places = np.asarray(axis, np.int64).reshape(1)
+    if w.opset < OPSET_OF_SUM_AXES:
+        w.apply("Unsqueeze", w.node.input(0), axes=tuple(places.tolist()), output=w.node.outputs[0])
+    else:
+        w.apply("Unsqueeze", w.node.input(0), places, output=w.node.outputs[0])
 
 
 def _attention(w: FusedWriter) -> None:
@@ -222,7 +236,8 @@ TRANSFORMERS: dict[str, Callable[[FusedWriter], None]] = {
     "Attention": _attention,
     "QAttention": _quantized_attention,
     "MultiHeadAttention": _multi_head_attention,
-    "FusedMatMul": _fused_matmul,
+    **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), _fused_matmul),
+    "ExpandDims": _expand_dims,
     "QuickGelu": _quick_gelu,
     "FusedConv": _fused_convolution,
     "FusedGemm": _fused_gemm,

@@ -165,6 +165,16 @@ def multiplied(w: TransformerWriter) -> list[str]:
     return [w.fused("FusedMatMul", [w.data, other], "y", alpha=0.25, transB=1)]
 
 
+def multiplied_batches(w: TransformerWriter) -> list[str]:
+    """Operands whose batch axes lie behind their rows, and then some with their last two axes swapped."""
+    data, other = w.numbers("rows first", 5, BATCH, 3, 7), w.numbers("columns last", 7, BATCH, 3, 9)
+    swapped = w.numbers("columns first", 9, BATCH, 3, 7)
+    mixed = w.fused("FusedMatMul", [data, other], "mixed", transBatchA=1, transBatchB=1)
+    turned = w.fused("FusedMatMul", [data, swapped], "turned", transBatchA=1, transBatchB=1, transB=1)
+    early = w.fused("TransposeMatMul", [w.numbers("turned rows", BATCH, 7, 5), w.data], "early", transA=1, alpha=0.5)
+    return [mixed, turned, early, w.fused("ExpandDims", [mixed, w.constant("axis", -2, np.int32)], "y")]
+
+
 def gelu(w: TransformerWriter) -> list[str]:
     return [w.fused("QuickGelu", [w.data], "y", alpha=1.5)]
 
@@ -181,6 +191,7 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
     chosen,
     embedded,
     multiplied,
+    multiplied_batches,
     gelu,
 ]
 THOROUGH = pytest.mark.thorough
@@ -228,6 +239,7 @@ HOSTILE: list[tuple[str, list[str], dict[str, Any]]] = [
     ("SkipSimplifiedLayerNormalization", ["d", "d", "rows"], {"epsilon": float("inf")}),
     ("FusedMatMul", ["d"], {}),
     ("FusedMatMul", ["d", "square"], {"alpha": "1"}),
+    ("ExpandDims", ["d", "d"], {}),
     ("FusedGemm", ["d", "square"], {"activation": "LeakyRelu", "activation_alpha": "1"}),
     ("FusedGemm", ["d", "square"], {"output": "y"}),
     ("Attention", ["d", "weights", "biases"], {"num_heads": "4"}),

@@ -80,6 +80,37 @@ def nncf() -> bytes:
     return data
 
 
+def pytorch() -> bytes:
+    """As PyTorch writes what it quantized: a Cast to its own type in front of each DequantizeLinear, and zero points of
+    biases that are made of a shape, which several share by an Identity.
+    """
+    model = onnx.ModelProto.FromString(static())
+    graph = model.graph
+    stored = {node.output[0] for node in graph.node if node.op_type == "QuantizeLinear"}
+    sizes = {each.name: list(each.dims) for each in graph.initializer if each.data_type == onnx.TensorProto.INT32}
+    shape = onnx.numpy_helper.from_array(np.array([CHANNELS], np.int64), "shape of biases")
+    graph.initializer.append(shape)
+    nodes = []
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear" and node.input[0] in stored:
+            cast = f"{node.output[0]}/cast"
+            nodes.append(onnx.helper.make_node("Cast", [node.input[0]], [cast], name=cast, to=onnx.TensorProto.UINT8))
+            node.input[0] = cast
+        elif node.op_type == "DequantizeLinear" and sizes.get(node.input[0]) == [CHANNELS]:
+            names = [f"{node.output[0]}/{part}" for part in ("shape", "zero point", "cast")]
+            nodes += [
+                onnx.helper.make_node("Identity", [shape.name], names[:1]),
+                onnx.helper.make_node("ConstantOfShape", names[:1], names[1:2]),
+                onnx.helper.make_node("Cast", names[1:2], names[2:], to=onnx.TensorProto.INT32),
+            ]
+            node.input[2] = names[2]
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    data: bytes = model.SerializeToString()
+    return data
+
+
 TOOL_FORMS: dict[str, Callable[[], bytes]] = {
     "u8s8": static,
     "s8s8": partial(static, data="s8"),
@@ -88,4 +119,5 @@ TOOL_FORMS: dict[str, Callable[[], bytes]] = {
     "layers": partial(static, operators=("Conv", "MatMul", "Gemm")),
     "dynamic": dynamic,
     "nncf": nncf,
+    "pytorch": pytorch,
 }
