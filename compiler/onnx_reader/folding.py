@@ -48,7 +48,7 @@ def folded(
             found = _computed(node, known, opset)
             if found is not None and found.dtype in TYPES:
                 known[made] = found
-        elif node.computes in FOLDED and _is_short(node, known, forms):
+        elif _is_clipped(node, known) or (node.computes in FOLDED and _is_short(node, known, forms)):
             found = _computed(node, known, opset)
             if found is not None and (TYPES.get(found.dtype), found.shape) == forms[made]:
                 known[made] = found
@@ -70,6 +70,13 @@ def _is_number(node: Node, known: Mapping[str, Array], forms: Mapping[str, Form]
     """Whether a node makes a short known value one of another type of numbers, which need not be known."""
     source, form = known.get(node.input(0)), forms.get(node.outputs[0])
     return source is not None and form is not None and form[0][0] == "f" and source.size <= MOST_VALUES
+
+
+def _is_clipped(node: Node, known: Mapping[str, Array]) -> bool:
+    """Whether a node bounds known integers, as tools write it for weights of few bits, however many these are."""
+    data = known.get(node.input(0))
+    is_whole = node.computes == "Clip" and data is not None and data.dtype.kind in "iu"
+    return is_whole and all(name in known for name in filter(None, node.inputs))
 
 
 def _is_short(node: Node, known: Mapping[str, Array], forms: Mapping[str, Form]) -> bool:

@@ -54,6 +54,7 @@ def with_clips(
     narrow, known, bounds = dict(types), set(constants), dict[str, Bounds]()
     names = {name for node in nodes for name in (*node.inputs, *node.outputs)}
     made: list[Node] = []
+    nodes = _with_clips_moved(nodes, constants, outputs, names)
     for node in nodes:
         if all(name in known for name in node.inputs if name):
             known.update(node.outputs)
@@ -80,6 +81,49 @@ def with_clips(
                 model, f"the model's output {quoted(name)} has values of few bits, it must have 8 or more"
             )
     return tuple(made), bounds
+
+
+def _with_clips_moved(
+    nodes: Sequence[Node], constants: dict[str, Array], outputs: Iterable[str], names: set[str]
+) -> list[Node]:
+    """The nodes; a Clip of what a QuantizeLinear stores, as Brevitas writes values of few bits, is in front of that."""
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    kept, moved = frozenset(outputs), set[str]()
+    made: list[Node] = []
+    for node in nodes:
+        read = readers.get(node.outputs[0], [])
+        is_read_once = node.computes == QUANTIZE and len(read) == 1 and node.outputs[0] not in kept
+        limits = _limits(node, read[0], constants) if is_read_once else None
+        if limits is not None:
+            moved.add(read[0].outputs[0])
+            made += _clipped(_making(node, read[0].outputs), constants, limits, names)
+        elif node.outputs[0] not in moved:
+            made.append(node)
+    return made
+
+
+def _limits(node: Node, clip: Node, constants: Mapping[str, Array]) -> Bounds | None:
+    """The bounds that a Clip gives to what a node stores; None unless all that they depend on is known and single."""
+    parameters = [constants.get(name) for name in (*node.inputs[1:3], *clip.inputs[1:3])]
+    if clip.computes != "Clip" or len(parameters) != 4 or not all(_is_one(each) for each in parameters):
+        return None
+    scale, point, *ends = (each.reshape(-1)[0] for each in parameters if each is not None)
+    if any(each.dtype not in (np.uint8, np.int8) for each in (point, *ends)) or not (scale > 0 and np.isfinite(scale)):
+        return None
+    least, most = (int(each) for each in ends)
+    return (least, most) if least <= most else None
+
+
+def _making(node: Node, outputs: Sequence[str]) -> Node:
+    """The node with another output."""
+    import onnx
+
+    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
+    proto.output[:] = outputs
+    return replace(node, outputs=tuple(outputs), proto=proto)
 
 
 def _is_one(array: Array | None) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from int8tune.compiler.graph import Quantization
 from int8tune.compiler.onnx_reader.blocked import dequantized_blocks, over_values
 from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.grids import steps_of
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
@@ -97,7 +98,21 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
             constants[node.outputs[0]] = source
         elif node.computes == "Transpose" and source is not None and source.array.ndim == 2:
             constants[node.outputs[0]] = _transposed(node, source)
+    if stored:
+        constants |= _steps(file, constants)
     return Quantizations(constants, stored, frozenset(computed))
+
+
+def _steps(file: OnnxFile, constants: Mapping[str, Constant]) -> dict[str, Constant]:
+    """Float weights of layers that are steps of scales, as what they are steps of."""
+    found = {}
+    for node in file.nodes:
+        weights = constants.get(node.input(1))
+        if weights is not None and weights.quantization is None and node.input(1) not in found:
+            steps = steps_of(node, weights.array)
+            if steps is not None:
+                found[node.input(1)] = Constant(weights.name, *steps)
+    return found
 
 
 def _is_computed(file: OnnxFile, node: Node, constants: Mapping[str, Constant]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -105,8 +106,52 @@ def pytorch() -> bytes:
             ]
             node.input[2] = names[2]
         nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
+    return _with_nodes(model, nodes)
+
+
+def qcdq() -> bytes:
+    """As Brevitas writes it: a Clip bounds stored values that use less than 8 bits, weights among them."""
+    model = onnx.ModelProto.FromString(static())
+    graph = model.graph
+    stored = {each.name: each for each in graph.initializer if each.data_type == onnx.TensorProto.INT8 and each.dims}
+    layers = {name for node in graph.node if node.op_type in ("Conv", "Add") for name in node.output}
+    made = {node.output[0] for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] in layers}
+    readers = Counter(name for node in graph.node for name in node.input)
+    bounds = {"weights": (-127, 127, np.int8), "data": (0, 15, np.uint8)}
+    for what, (least, most, dtype) in bounds.items():
+        ends = ((f"least of {what}", least), (f"most of {what}", most))
+        graph.initializer.extend(onnx.numpy_helper.from_array(np.array(end, dtype), name) for name, end in ends)
+    nodes = []
+    for node in graph.node:
+        name = node.input[0]
+        if node.op_type == "DequantizeLinear" and (name in stored or (name in made and readers[name] == 1)):
+            what = "weights" if name in stored else "data"
+            clipped = f"{node.output[0]}/clipped"
+            nodes.append(onnx.helper.make_node("Clip", [name, f"least of {what}", f"most of {what}"], [clipped]))
+            node.input[0] = clipped
+        nodes.append(node)
+    return _with_nodes(model, nodes)
+
+
+def simplified() -> bytes:
+    """As simplifiers leave it, and Sony's Model Compression Toolkit writes it: weights are numbers."""
+    model = onnx.ModelProto.FromString(static())
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    nodes = []
+    for node in model.graph.node:
+        steps = constants.get(node.input[0])
+        if node.op_type == "DequantizeLinear" and steps is not None and steps.dtype == np.int8:
+            scale = constants[node.input[1]].reshape(-1, *(1,) * (steps.ndim - 1))
+            numbers = steps.astype(np.float32) * scale
+            model.graph.initializer.append(onnx.numpy_helper.from_array(numbers, node.output[0]))
+        else:
+            nodes.append(node)
+    return _with_nodes(model, nodes)
+
+
+def _with_nodes(model: Any, nodes: list[Any]) -> bytes:
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
     data: bytes = model.SerializeToString()
     return data
 
@@ -120,4 +165,6 @@ TOOL_FORMS: dict[str, Callable[[], bytes]] = {
     "dynamic": dynamic,
     "nncf": nncf,
     "pytorch": pytorch,
+    "qcdq": qcdq,
+    "simplified": simplified,
 }
