@@ -8,7 +8,8 @@
     python examples/zoo.py roundings zoo             # how far ONNX Runtime is from itself by the last bits of numbers
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
-NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are. Keras's models, of
+NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are, those of other tools
+(`zoo_tools.py`) where `--only` names them, such as `--only brevitas/`. Keras's models, of
 TFLite, need `pip install tensorflow`. Small pictures are enough to see what compiles; `make --side 224 zoo-224` makes
 the same models for pictures of the usual size. `table`, `times` and `roundings` need `int8tune[models,oracle,peers]`. A
 second run of each does only what is missing. `--only TEXT` takes models or forms whose FORM/NAME has the text.
@@ -24,12 +25,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import zoo_tools
 from zoo_keras import keras_entries
 from zoo_models import CALIBRATION_SAMPLES, SIDE, Entry, entries
 from zoo_tables import SAMPLES, roundings, table, times
 
-OPSET, PT2E_OPSET = 17, 18
+OPSET = 17
 LAYERS = ["Conv", "MatMul", "Gemm"]
+Form = Callable[[Path, Path, Entry], None]
+"""Writes a form of a model: from its float file, into another one, of this entry."""
 
 
 def export(entry: Entry, path: Path) -> None:
@@ -72,7 +76,7 @@ def of_one_output(model: Any) -> Any:
     return First()
 
 
-def static(**options: Any) -> Callable[[Path, Path, Entry], None]:
+def static(**options: Any) -> Form:
     def quantize(source: Path, output: Path, entry: Entry) -> None:
         from onnxruntime import quantization
 
@@ -129,24 +133,16 @@ def by_nncf(source: Path, output: Path, entry: Entry) -> None:
     onnx.save(nncf.quantize(model, nncf.Dataset(list(samples(entry))), subset_size=CALIBRATION_SAMPLES), output)
 
 
-def by_pt2e(_: Path, output: Path, entry: Entry) -> None:
-    """PyTorch's own: the exported model is quantized, and exported to ONNX after that."""
-    import torch
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
-
-    model, data = made(entry)
-    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
-    prepared = prepare_pt2e(torch.export.export(model, (data,)).module(), quantizer)
-    with torch.no_grad():
-        for sample in samples(entry):
-            prepared(torch.from_numpy(sample["x"]))
-    quantized = torch.export.export(convert_pt2e(prepared), (data,))
-    names = {"input_names": ["x"], "external_data": False, "verbose": False}
-    torch.onnx.export(quantized, (data,), output, dynamo=True, opset_version=PT2E_OPSET, **names)
+def of_module(write: Callable[[Any, Any, Iterable[Any], Path], None]) -> Form:
+    """A form of a tool that takes PyTorch's modules, in place of their ONNX files."""
+    return lambda _, output, entry: write(*made(entry), samples(entry), output)
 
 
-FORMS: dict[str, Callable[[Path, Path, Entry], None]] = {
+def by_modelopt(precision: str) -> Form:
+    return lambda source, output, entry: zoo_tools.by_modelopt(source, samples(entry), output, precision)
+
+
+FORMS: dict[str, Form] = {
     "u8s8": static(),
     "s8s8": static(activation_type="QInt8"),
     "u8u8": static(weight_type="QUInt8", per_channel=False),
@@ -154,22 +150,31 @@ FORMS: dict[str, Callable[[Path, Path, Entry], None]] = {
     "layers": static(operators=LAYERS),
     "dynamic": dynamic,
     "nncf": by_nncf,
-    "pt2e": by_pt2e,
+    "pt2e": of_module(zoo_tools.by_pt2e),
+}
+# Those of tools that few environments have: made where `--only` names them.
+MORE_FORMS: dict[str, Form] = {
+    "fx": of_module(zoo_tools.by_fx),
+    "brevitas": of_module(zoo_tools.by_brevitas),
+    "mct": of_module(zoo_tools.by_mct),
+    "modelopt": by_modelopt("fp32"),
+    "modelopt16": by_modelopt("fp16"),
 }
 
 
 def make(folder: Path, only: str, side: int) -> None:
     """Write what is missing; what can't be made is said, and the rest goes on."""
     folder = folder.resolve()
+    forms = {**FORMS, **{form: more for form, more in MORE_FORMS.items() if only.startswith(f"{form}/")}}
     for name, entry in entries(side):
-        if missing := _missing(folder, only, FORMS, f"{name}.onnx"):
-            make_onnx(name, entry, missing)
+        if missing := _missing(folder, only, forms, f"{name}.onnx"):
+            make_onnx(name, entry, missing, forms)
     for name, model in keras_entries(side):
         for form, path in _missing(folder, only, model.forms, f"{name}.tflite").items():
             _tried(f"{name}: {form}", lambda: model.forms[form](model, path))  # noqa: B023
 
 
-def make_onnx(name: str, entry: Entry, wanted: Mapping[str, Path]) -> None:
+def make_onnx(name: str, entry: Entry, wanted: Mapping[str, Path], forms: Mapping[str, Form]) -> None:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     # ONNX Runtime leaves files in the folder where it runs.
@@ -180,7 +185,7 @@ def make_onnx(name: str, entry: Entry, wanted: Mapping[str, Path]) -> None:
         if not _tried(f"{name}: shapes", lambda: quant_pre_process(exported, prepared)):
             return
         for form, path in wanted.items():
-            _tried(f"{name}: {form}", lambda: FORMS[form](prepared, path, entry))  # noqa: B023
+            _tried(f"{name}: {form}", lambda: forms[form](prepared, path, entry))  # noqa: B023
 
 
 def _missing(folder: Path, only: str, forms: Iterable[str], file: str) -> dict[str, Path]:

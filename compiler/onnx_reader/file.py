@@ -19,6 +19,7 @@ from int8tune.compiler.onnx_reader.detached import without_large
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
+from int8tune.compiler.onnx_reader.halves import with_floats
 from int8tune.compiler.onnx_reader.idle import without_idle
 from int8tune.compiler.onnx_reader.inner_graphs import InnerGraphs
 from int8tune.compiler.onnx_reader.integer_numbers import with_sums_as_numbers
@@ -130,6 +131,7 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
+    ordered = with_floats(ordered, constants, model.graph)
     halves = HalfScales(constants, opset)
     ordered = with_scales_moved(halves.replaced(ordered), constants)
     ordered = with_stored_tables(ordered, constants, narrow)

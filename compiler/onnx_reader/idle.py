@@ -5,7 +5,7 @@ Left between a layer and what it is fused with, they would keep the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from int8tune.compiler.onnx_reader.nodes import Node
@@ -16,20 +16,30 @@ def without_idle(nodes: Sequence[Node], forms: Mapping[str, Form], outputs: Coll
     """The nodes, in order, but for those that make what they take; what reads theirs reads what they took.
 
     Args:
-        outputs: of the model, whose makers stay.
+        outputs: of the model, which keep their names; what is an input or a constant, too, stays a node's.
     """
-    return tuple(_others(nodes, forms, frozenset(outputs)))
-
-
-def _others(nodes: Sequence[Node], forms: Mapping[str, Form], outputs: Collection[str]) -> Iterator[Node]:
-    sources: dict[str, str] = {}
+    names = _names_of_outputs(nodes, forms, outputs)
+    made: list[Node] = []
     for node in nodes:
-        if not sources.keys().isdisjoint(node.inputs):
-            node = _reading(node, [sources.get(name, name) for name in node.inputs])
+        node = _named(node, names)
         if _is_idle(node, forms) and node.outputs[0] not in outputs:
-            sources[node.outputs[0]] = node.inputs[0]
-        else:
-            yield node
+            names[node.outputs[0]] = node.inputs[0]
+        elif node.inputs[:1] != node.outputs[:1]:
+            made.append(node)
+    return tuple(made)
+
+
+def _names_of_outputs(nodes: Sequence[Node], forms: Mapping[str, Form], outputs: Collection[str]) -> dict[str, str]:
+    """The names of outputs, by those of the values that idle nodes make them of."""
+    makers = {name for node in nodes for name in node.outputs}
+    names: dict[str, str] = {}
+    for node in reversed(nodes):
+        output = names.get(node.outputs[0], node.outputs[0])
+        taken = node.inputs[0] if node.inputs else ""
+        is_free = taken in makers and taken not in outputs and taken not in names
+        if output in outputs and is_free and _is_idle(node, forms):
+            names[taken] = output
+    return names
 
 
 def _is_idle(node: Node, forms: Mapping[str, Form]) -> bool:
@@ -39,11 +49,14 @@ def _is_idle(node: Node, forms: Mapping[str, Form]) -> bool:
     return taken is not None and taken == made
 
 
-def _reading(node: Node, inputs: Sequence[str]) -> Node:
-    """The node with other inputs."""
+def _named(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with other names of values."""
+    if names.keys().isdisjoint((*node.inputs, *node.outputs)):
+        return node
     import onnx
 
+    inputs, outputs = (tuple(names.get(name, name) for name in each) for each in (node.inputs, node.outputs))
     proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
     # One that is written for another may have fewer.
-    proto.input[:] = inputs[: len(proto.input)]
-    return replace(node, inputs=tuple(inputs), proto=proto)
+    proto.input[:], proto.output[:] = inputs[: len(proto.input)], outputs[: len(proto.output)]
+    return replace(node, inputs=inputs, outputs=outputs, proto=proto)

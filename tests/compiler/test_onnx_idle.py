@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from int8tune.compiler.onnx_reader.file import load
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
 from tests.support.models.onnx_models import Array, onnx
@@ -33,8 +34,17 @@ def test_what_is_an_output_stays(operator: str, tmp_path: Path) -> None:
     attributes = {"to": onnx.TensorProto.FLOAT} if operator == "Cast" else {}
     first = w.apply(operator, w.apply("Relu", w.data), **attributes)
     second = w.apply(operator, first, **attributes)
-    ours, theirs = outputs_of(w.file(w.apply("Neg", second), second), tmp_path, {"x": feed_of()})
-    assert_equal(ours, theirs)
+    of_data, of_output = (w.apply(operator, each, **attributes) for each in ("x", second))
+    file = w.file(w.apply("Neg", second), second, of_data, of_output)
+    assert_equal(*outputs_of(file, tmp_path, {"x": feed_of()}))
+
+
+def test_what_makes_an_output_has_its_name() -> None:
+    w = IslandWriter()
+    negative = w.apply("Neg", w.data)
+    nodes = load(w.file(w.apply("Identity", w.apply("Identity", negative)), w.apply("Abs", negative)), "one").nodes
+    assert [node.computes for node in nodes] == ["QuantizeLinear", "DequantizeLinear", "Neg", "Abs"]
+    assert nodes[3].inputs == nodes[2].outputs
 
 
 def test_a_cast_to_another_type_stays(tmp_path: Path) -> None:

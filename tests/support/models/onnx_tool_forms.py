@@ -14,7 +14,7 @@ import onnx
 
 from tests.support.models.onnx_models import Writer, quantized
 
-CHANNELS = 8
+CHANNELS, OPSET_OF_HALF_SCALES = 8, 19
 
 
 def network() -> Any:
@@ -149,6 +149,29 @@ def simplified() -> bytes:
     return _with_nodes(model, nodes)
 
 
+def halves() -> bytes:
+    """As NVIDIA's ModelOpt writes it in float16: numbers, scales and biases are; inputs and outputs are not."""
+    model = onnx.ModelProto.FromString(static())
+    graph = model.graph
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    nodes = [onnx.helper.make_node("Cast", ["x"], ["x/half"], to=onnx.TensorProto.FLOAT16)]
+    for node in graph.node:
+        steps = constants.get(node.input[0])
+        if node.op_type == "DequantizeLinear" and steps is not None and steps.dtype == np.int32:
+            constants[node.output[0]] = steps * constants[node.input[1]]
+            continue
+        node.input[:] = ["x/half" if name == "x" else name for name in node.input]
+        node.output[:] = ["y/half" if name == "y" else name for name in node.output]
+        nodes.append(node)
+    nodes.append(onnx.helper.make_node("Cast", ["y/half"], ["y"], to=onnx.TensorProto.FLOAT))
+    del graph.initializer[:], graph.value_info[:]
+    for name, array in constants.items():
+        kept = array.astype(np.float16) if array.dtype.kind == "f" else array
+        graph.initializer.append(onnx.numpy_helper.from_array(kept, name))
+    model.opset_import[0].version = OPSET_OF_HALF_SCALES
+    return _with_nodes(model, nodes)
+
+
 def _with_nodes(model: Any, nodes: list[Any]) -> bytes:
     del model.graph.node[:]
     model.graph.node.extend(nodes)
@@ -165,6 +188,7 @@ TOOL_FORMS: dict[str, Callable[[], bytes]] = {
     "dynamic": dynamic,
     "nncf": nncf,
     "pytorch": pytorch,
+    "halves": halves,
     "qcdq": qcdq,
     "simplified": simplified,
 }
