@@ -44,6 +44,12 @@ def steps_of(node: Node, weights: Array) -> tuple[Array, Quantization] | None:
     return stored, Quantization(scales, np.zeros(len(scales), np.int64), axis)
 
 
+def channels_of(node: Node, weights: Array) -> int:
+    """The output channels of a layer; 0 of other nodes."""
+    axis = _axis_of_channels(node)
+    return weights.shape[axis] if axis is not None and weights.ndim > axis else 0
+
+
 def _axis_of_channels(node: Node) -> int | None:
     if node.computes == "Gemm":
         return 0 if node.attributes.get("transB", 0) else 1

@@ -10,7 +10,7 @@ import numpy as np
 from int8tune.compiler.graph import Quantization
 from int8tune.compiler.onnx_reader.blocked import dequantized_blocks, over_values
 from int8tune.compiler.onnx_reader.file import OnnxFile
-from int8tune.compiler.onnx_reader.grids import steps_of
+from int8tune.compiler.onnx_reader.grids import channels_of, steps_of
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
@@ -21,6 +21,8 @@ INT32 = np.iinfo(np.int32)
 BIAS_TOLERANCE = 1e-5
 # Of all nodes together: a small file can have many nodes that each read the same large constant.
 MAX_READ = 1 << 30
+# Whose float weights are looked at: each takes 60 us at most.
+MAX_CHANNELS = 1 << 18
 
 _DTYPES = {element: dtype for dtype, element in TYPES.items()}
 
@@ -104,14 +106,20 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
 
 
 def _steps(file: OnnxFile, constants: Mapping[str, Constant]) -> dict[str, Constant]:
-    """Float weights of layers that are steps of scales, as what they are steps of."""
-    found = {}
+    """Float weights of layers that are steps of scales, as these; of a file with very many channels, the first ones."""
+    found, tried, channels = dict[str, Constant](), set[str](), 0
     for node in file.nodes:
-        weights = constants.get(node.input(1))
-        if weights is not None and weights.quantization is None and node.input(1) not in found:
-            steps = steps_of(node, weights.array)
-            if steps is not None:
-                found[node.input(1)] = Constant(weights.name, *steps)
+        name = node.input(1)
+        weights = constants.get(name)
+        if weights is None or weights.quantization is not None or name in tried:
+            continue
+        tried.add(name)
+        channels += channels_of(node, weights.array)
+        if channels > MAX_CHANNELS:
+            break
+        steps = steps_of(node, weights.array)
+        if steps is not None:
+            found[name] = Constant(weights.name, *steps)
     return found
 
 

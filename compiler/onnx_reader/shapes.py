@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from int8tune.compiler.errors import ModelError, OpenEndError, OpenShapeError
@@ -27,6 +28,7 @@ from int8tune.compiler.onnx_reader.nodes import (
     quoted,
 )
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
+from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 
 MAX_VALUES, MAX_AXES = 1 << 31, 8
@@ -34,6 +36,8 @@ MAX_VALUES, MAX_AXES = 1 << 31, 8
 MAX_READ = 1024
 # Of values at which a model may be ended, where its end has no known shapes.
 MAX_ENDS = 16
+# Kinds of operators of other domains that a message names.
+MAX_STRANGERS = 8
 
 _FILE_VERSION = 10
 _SHAPE_KEEPING = {
@@ -44,6 +48,9 @@ _SHAPE_KEEPING = {
 # Of ONNX Runtime's, integers of 16 bits in the place of MatMulInteger's of 8.
 WORD_PRODUCT = "MatMulInteger16"
 _INT32 = 6
+
+# Whose operators are known by name, or are what a model's own functions were before they were put in their place.
+_DOMAINS = ("", "ai.onnx", MICROSOFT)
 
 Form = tuple[ElementType, tuple[int, ...]]
 
@@ -85,7 +92,10 @@ def forms_of(
             if label and (index == 0 or label in read) and label not in forms:
                 form = _checked(inferred.get(label), node, label, name)
                 if form is None:
-                    raise _open_end(name, node, label, ends_before(model.graph, found.keys() | forms.keys(), known))
+                    known_forms = found.keys() | forms.keys()
+                    ends = ends_before(model.graph, known_forms, known)
+                    is_strange = _strangers(each for each in nodes if each.outputs[0] not in known_forms)
+                    raise _open_end(name, node, label, ends, is_strange and _strangers(nodes))
                 forms[label] = form
     _require_bounded(forms, name)
     return forms, known
@@ -151,7 +161,7 @@ def _infer(
         inferred = onnx.shape_inference.infer_shapes(stripped, data_prop=True).graph
     except Exception as error:  # of C++, which has several kinds of it
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise model_fault(name, f"onnx can't infer shapes: {first_line[:200]}") from None
+        raise model_fault(name, _strangers(nodes) or f"onnx can't infer shapes: {first_line[:200]}") from None
     return {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
 
 
@@ -198,9 +208,19 @@ def _checked(type_: Any, node: Node, label: str, model: str) -> Form | None:
     return _form(type_)
 
 
-def _open_end(model: str, node: Node, label: str, ends: Sequence[str]) -> ModelError:
+def _strangers(nodes: Iterable[Node]) -> str:
+    """What a model has of operators that neither ONNX nor ONNX Runtime defines; empty if it has none."""
+    counts = Counter((node.operator, node.proto.domain) for node in nodes if node.proto.domain not in _DOMAINS)
+    listed = [f"{count} {clipped(operator)} of {quoted(domain)}" for (operator, domain), count in counts.most_common()]
+    more = [f"{len(listed) - MAX_STRANGERS} kinds more"] if len(listed) > MAX_STRANGERS else []
+    what = "it has operators that neither ONNX nor ONNX Runtime defines"
+    return f"{what}: {', '.join([*listed[:MAX_STRANGERS], *more])}" if listed else ""
+
+
+def _open_end(model: str, node: Node, label: str, ends: Sequence[str], strangers: str) -> ModelError:
     what = f"the shape of its output {quoted(label)} can't be inferred"
+    fault = model_fault(model, strangers) if strangers else node_fault(model, node, what)
     if not 0 < len(ends) <= MAX_ENDS:
-        return node_fault(model, node, what)
+        return fault
     how = " ".join(f"--until {shlex.quote(end)}" for end in ends)
-    return OpenEndError(str(node_fault(model, node, f"{what}; what comes before it may be taken alone: {how}")))
+    return OpenEndError(printable(f"{fault}; what comes before it may be taken alone: {how}"))

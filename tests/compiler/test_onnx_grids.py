@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.islands.island import ISLAND
+from int8tune.compiler.onnx_reader import quantization
 from int8tune.compiler.onnx_reader.grids import steps_of
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.nodes import Node
@@ -89,6 +90,13 @@ def test_one_value_beside_its_step_is_enough(seed: int, at: int) -> None:
 )
 def test_other_values_stay_numbers(weights: np.ndarray) -> None:
     assert steps_of(node_of("MatMul"), weights.astype(np.float32)) is None
+
+
+def test_a_file_of_very_many_channels_is_read_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first layers are taken, the others stay in float."""
+    monkeypatch.setattr(quantization, "MAX_CHANNELS", 20)
+    kinds = [each.kind for each in read_onnx(simplified(), "one").operators]
+    assert [kind for kind in kinds if kind in LAYERS] == LAYERS[:2]
 
 
 def test_other_types_stay_as_they_are() -> None:

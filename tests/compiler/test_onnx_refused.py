@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from int8tune.compiler.errors import ModelError
 from int8tune.compiler.islands.supported import MICROSOFT, STANDARD
 from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.onnx_reader import blocked, dynamic, qlinear
@@ -70,6 +71,26 @@ def test_the_reason_is_said(word: str, domain: str) -> None:
     model: Any = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
     (found,) = obstacles(read_onnx(model.SerializeToString(), "one"))
     assert found.reason == (OF_MICROSOFT if domain else REFUSED)[word]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_operators_of_others_are_named_with_their_counts(is_known: bool) -> None:
+    """Whether or not the file says the shapes of some of them, or imports their domain."""
+    nodes = [
+        onnx.helper.make_node("Learned", ["x"], ["a"], domain="theirs"),
+        onnx.helper.make_node("Relu", ["a"], ["b"]),
+        onnx.helper.make_node("Learned", ["b"], ["c"], domain="theirs"),
+        onnx.helper.make_node("Own", ["c"], ["y"], domain="mine"),
+    ]
+    infos = [onnx.helper.make_tensor_value_info(name, 1, [2, 3]) for name in ("x", "y", "a")]
+    graph = onnx.helper.make_graph(nodes, "g", infos[:1], infos[1:2], value_info=infos[2:])
+    domains = ("", "theirs", "mine") if is_known else ("",)
+    imports = [onnx.helper.make_opsetid(domain, 17 if not domain else 1) for domain in domains]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    with pytest.raises(
+        ModelError, match=r"neither ONNX nor ONNX Runtime defines: 2 Learned of `theirs`, 1 Own of `mine`"
+    ):
+        read_onnx(model.SerializeToString(), "one")
 
 
 def test_the_documentation_names_every_operator_that_is_refused() -> None:
