@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -96,4 +97,7 @@ def by_modelopt(source: Path, samples: Samples, output: Path, precision: str) ->
 
     arrays = {"x": np.concatenate([sample["x"] for sample in samples])}
     options = {"quantize_mode": "int8", "calibration_data": arrays, "high_precision_dtype": precision}
-    modelopt.quantize(str(source), output_path=str(output), **options)
+    # It leaves other files beside what it makes.
+    made = source.with_name("quantized.onnx")
+    modelopt.quantize(str(source), output_path=str(made), **options)
+    shutil.copy(made, output)

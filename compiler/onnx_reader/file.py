@@ -17,6 +17,7 @@ from int8tune.compiler.onnx_reader.blocked import GATHER, PRODUCTS, gather_nodes
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.detached import without_large
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
+from int8tune.compiler.onnx_reader.early_steps import with_early_steps
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
 from int8tune.compiler.onnx_reader.halves import with_floats
@@ -135,6 +136,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     halves = HalfScales(constants, opset)
     ordered = with_scales_moved(halves.replaced(ordered), constants)
     ordered = with_stored_tables(ordered, constants, narrow)
+    ordered = with_early_steps(ordered, constants, inputs, outputs)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
     halves.require_halves(forms, name)

@@ -1,8 +1,8 @@
 """Float weights that are steps of a scale: a tool quantized them, and wrote the numbers that they stand for.
 
-Sony's Model Compression Toolkit writes its models so, and simplifiers make it of the DequantizeLinear of constant
-weights. Weights are taken for steps only where these, times the scale in binary32, are the numbers of the file in every
-bit: then the model means what it meant.
+Sony's Model Compression Toolkit writes its models so, and so is a model whose constants were folded. Weights are taken
+for steps only where these, times the scale in binary32, are the numbers of the file in every bit: then the model means
+what it meant.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ Left between a layer and what it is fused with, they would keep the two apart.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
-from int8tune.compiler.onnx_reader.nodes import Node
+from int8tune.compiler.onnx_reader.nodes import Node, renamed
 from int8tune.compiler.onnx_reader.shapes import Form
 
 
@@ -53,10 +52,5 @@ def _named(node: Node, names: Mapping[str, str]) -> Node:
     """The node with other names of values."""
     if names.keys().isdisjoint((*node.inputs, *node.outputs)):
         return node
-    import onnx
-
-    inputs, outputs = (tuple(names.get(name, name) for name in each) for each in (node.inputs, node.outputs))
-    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
-    # One that is written for another may have fewer.
-    proto.input[:], proto.output[:] = inputs[: len(proto.input)], outputs[: len(proto.output)]
-    return replace(node, inputs=inputs, outputs=outputs, proto=proto)
+    inputs, outputs = ([names.get(name, name) for name in each] for each in (node.inputs, node.outputs))
+    return renamed(node, inputs, outputs)

@@ -14,7 +14,7 @@ import numpy as np
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.naming import free_name
-from int8tune.compiler.onnx_reader.nodes import Node, model_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import Node, model_fault, quoted, renamed
 from int8tune.compiler.onnx_reader.tensors import NARROW, Array
 
 Bounds = tuple[int, int]
@@ -99,7 +99,7 @@ def _with_clips_moved(
         limits = _limits(node, read[0], constants) if is_read_once else None
         if limits is not None:
             moved.add(read[0].outputs[0])
-            made += _clipped(_making(node, read[0].outputs), constants, limits, names)
+            made += _clipped(renamed(node, node.inputs, read[0].outputs), constants, limits, names)
         elif node.outputs[0] not in moved:
             made.append(node)
     return made
@@ -115,15 +115,6 @@ def _limits(node: Node, clip: Node, constants: Mapping[str, Array]) -> Bounds | 
         return None
     least, most = (int(each) for each in ends)
     return (least, most) if least <= most else None
-
-
-def _making(node: Node, outputs: Sequence[str]) -> Node:
-    """The node with another output."""
-    import onnx
-
-    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
-    proto.output[:] = outputs
-    return replace(node, outputs=tuple(outputs), proto=proto)
 
 
 def _is_one(array: Array | None) -> bool:

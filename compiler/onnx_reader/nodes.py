@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from int8tune.compiler.errors import ModelError
@@ -65,6 +65,14 @@ def written(
     known = [(key, value) for key, value in attributes.items() if value is not None and value != ()]
     proto.attribute.extend(onnx.helper.make_attribute(key, value) for key, value in known)
     return Node(name, operator or computes, computes, inputs, tuple(outputs), attributes, proto)
+
+
+def renamed(node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Node:
+    """The node with other names of what it takes and makes."""
+    proto = type(node.proto).FromString(node.proto.SerializeToString())
+    # One that is written for another may have fewer.
+    proto.input[:], proto.output[:] = inputs[: len(proto.input)], outputs[: len(proto.output)]
+    return replace(node, inputs=tuple(inputs), outputs=tuple(outputs), proto=proto)
 
 
 def is_of_microsoft(node: Node, words: Container[str]) -> bool:

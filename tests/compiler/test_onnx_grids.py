@@ -17,14 +17,14 @@ from int8tune.compiler.onnx_reader.grids import steps_of
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.nodes import Node
 from tests.support.models.onnx_islands import outputs_of
-from tests.support.models.onnx_tool_forms import qcdq, simplified
+from tests.support.models.onnx_tool_forms import numbered, qcdq
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which outputs are compared with")
 
 LAYERS = [Kind.CONV2D, Kind.DEPTHWISE, Kind.CONV2D, Kind.DENSE]
 
 
-@pytest.mark.parametrize("form", [qcdq, simplified])
+@pytest.mark.parametrize("form", [qcdq, numbered])
 def test_all_layers_are_int8_layers(form: Callable[[], bytes], tmp_path: Path) -> None:
     file = form()
     operators = read_onnx(file, "one").operators
@@ -95,7 +95,7 @@ def test_other_values_stay_numbers(weights: np.ndarray) -> None:
 def test_a_file_of_very_many_channels_is_read_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first layers are taken, the others stay in float."""
     monkeypatch.setattr(quantization, "MAX_CHANNELS", 20)
-    kinds = [each.kind for each in read_onnx(simplified(), "one").operators]
+    kinds = [each.kind for each in read_onnx(numbered(), "one").operators]
     assert [kind for kind in kinds if kind in LAYERS] == LAYERS[:2]
 
 

@@ -133,8 +133,8 @@ def qcdq() -> bytes:
     return _with_nodes(model, nodes)
 
 
-def simplified() -> bytes:
-    """As simplifiers leave it, and Sony's Model Compression Toolkit writes it: weights are numbers."""
+def numbered() -> bytes:
+    """As Sony's Model Compression Toolkit writes it: weights are the numbers that their steps stand for."""
     model = onnx.ModelProto.FromString(static())
     constants = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
     nodes = []
@@ -190,5 +190,5 @@ TOOL_FORMS: dict[str, Callable[[], bytes]] = {
     "pytorch": pytorch,
     "halves": halves,
     "qcdq": qcdq,
-    "simplified": simplified,
+    "numbered": numbered,
 }
