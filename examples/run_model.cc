@@ -149,9 +149,13 @@ class Model {
       : library_(ffi::Module::LoadFromFile(path)), machine_(Machine()), about_(ffi::json::Parse(AboutText())) {
     if (about_.Get<int64_t>("int8tune_model") != kAboutFormat) throw std::runtime_error("it is of another version");
     RequireCpu(about_);
-    // TVM has threads for half of a machine's processors otherwise.
+    const int64_t threads = about_.Get<int64_t>("threads");
+    if (threads == 1) return;
+    // TVM has threads for half of a machine's processors otherwise, and idle ones keep a busy machine's process from
+    // ending for minutes.
     setenv("TVM_NUM_THREADS", std::to_string(std::thread::hardware_concurrency()).c_str(), 0);
-    ffi::Function::GetGlobalRequired("runtime.config_threadpool")(1, about_.Get<int64_t>("threads"));
+    setenv("TVM_THREAD_POOL_SPIN_COUNT", "500", 0);
+    ffi::Function::GetGlobalRequired("runtime.config_threadpool")(1, threads);
   }
 
   const About& about() const { return about_; }

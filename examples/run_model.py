@@ -51,9 +51,12 @@ class Model:
         if self.about["int8tune_model"] != ABOUT_FORMAT:
             raise ValueError("it is of another version")
         require_cpu(self.about)
-        # TVM has threads for half of a machine's processors otherwise.
-        os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
-        tvm.get_global_func("runtime.config_threadpool")(1, self.about["threads"])
+        if self.about["threads"] > 1:
+            # TVM has threads for half of a machine's processors otherwise, and idle ones keep a busy machine's process
+            # from ending for minutes.
+            os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
+            os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "500")
+            tvm.get_global_func("runtime.config_threadpool")(1, self.about["threads"])
         self._main = machine["main"]
 
     def bind(self, arrays: Sequence[Array]) -> list[Any]:

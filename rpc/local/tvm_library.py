@@ -24,6 +24,9 @@ Array = npt.NDArray[Any]
 
 # `AllocatorType::kPooled` of TVM: what a run frees, the next one takes.
 _POOLED = 2
+# How often an idle thread of TVM's yields before it sleeps, of 300,000 times otherwise. Where fourteen others want the
+# cores each time takes 20 ms and more, and no process that has such threads would end for an hour.
+IDLE_YIELDS = "500"
 
 
 def version() -> str:
@@ -79,11 +82,17 @@ def virtual_machine(module: Any) -> Any:
 
 
 def set_threads(count: int) -> None:
-    """How many threads the kernels of this process may use, of as many as it has cores."""
+    """How many threads the kernels of this process may use, of as many as it has cores.
+
+    Kernels for one thread start none, so that TVM's are not begun for them: a process ends when these are asleep.
+    """
     _load("tvm_runtime", ctypes.RTLD_GLOBAL)
+    if count == 1:
+        return
     # TVM has threads for half of a machine's processors otherwise, whatever it is told.
     if "OMP_NUM_THREADS" not in os.environ:
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
+    os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", IDLE_YIELDS)
     tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
 
 
