@@ -237,7 +237,7 @@ _ONNX_TOOLS, _TFLITE_TOOLS = ("onnx", "onnxruntime", "tvm"), ("tflite", "ai_edge
 COMPILED: Mapping[str, Kind] = {
     **{
         f"compiled-{form}": Kind(samples.tool_form(form), _ONNX, _compiled, needs=_ONNX_TOOLS)
-        for form in ("qdq", "qoperator", "dynamic", "nncf")
+        for form in ("u8s8", "qoperator", "dynamic", "nncf", "pytorch", "qcdq", "numbered", "halves")
     },
     "compiled-onnx-words": Kind(samples.onnx_words, _ONNX, _compiled, needs=_ONNX_TOOLS),
     "compiled-tflite": Kind(samples.tflite, _TFLITE, _compiled, needs=_TFLITE_TOOLS),

@@ -9,7 +9,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -316,18 +315,12 @@ def onnx_islands(folder: Path) -> None:
 
 
 def tool_form(name: str) -> Callable[[Path], None]:
-    """A small network as a tool writes it when it quantizes: `qdq`, `qoperator`, `dynamic`, `nncf`."""
+    """A small network as a tool writes it when it quantizes."""
 
     def make(folder: Path) -> None:
-        from tests.support.models import onnx_tool_forms as forms
+        from tests.support.models.onnx_tool_forms import TOOL_FORMS
 
-        written: dict[str, Callable[[], bytes]] = {
-            "qdq": forms.static,
-            "qoperator": partial(forms.static, form="QOperator"),
-            "dynamic": forms.dynamic,
-            "nncf": forms.nncf,
-        }
-        (folder / "m.onnx").write_bytes(written[name]())
+        (folder / "m.onnx").write_bytes(TOOL_FORMS[name]())
 
     return make
 
