@@ -17,6 +17,13 @@ def free_name(name: str, *taken: Container[str]) -> str:
     return name
 
 
+def new_name(name: str, names: set[str]) -> str:
+    """A free name, which the names have then, too."""
+    made = free_name(name, names)
+    names.add(made)
+    return made
+
+
 def similar(name: str, known: Collection[str]) -> str:
     """A question by which a message ends that doesn't know a name; nothing where none is like it."""
     near = difflib.get_close_matches(name[:_MOST_LETTERS], list(known)[:_MOST_COMPARED], n=_MOST_SHOWN)

@@ -7,12 +7,11 @@ what is stored stays, the data's steps become 1, and the layer is one of bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from int8tune.compiler.naming import free_name
-from int8tune.compiler.onnx_reader.nodes import Node, written
+from int8tune.compiler.naming import new_name
+from int8tune.compiler.onnx_reader.nodes import Node, renamed, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
 DEQUANTIZE = "DequantizeLinear"
@@ -76,11 +75,9 @@ def _are_positive(*scales: Array) -> bool:
 def _rewritten(
     node: Node, scale: Array, makers: Mapping[str, Node], constants: MutableMapping[str, Array], names: set[str]
 ) -> list[Node]:
-    import onnx
 
     def kept(what: str, values: Array | None = None) -> str:
-        name = free_name(f"{node.outputs[0]}/{what}", names)
-        names.add(name)
+        name = new_name(f"{node.outputs[0]}/{what}", names)
         if values is not None:
             constants[name] = values
         return name
@@ -93,10 +90,8 @@ def _rewritten(
     if product[2] and constants[product[2]].size == 1:
         product[2] = kept("zero points", np.broadcast_to(constants[product[2]].reshape(-1), scale.size).copy())
     inputs = (kept("steps"), kept("weights"), *node.inputs[2:])
-    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
-    proto.input[:] = inputs
     return [
         written(f"{node.name}/data", DEQUANTIZE, steps, [inputs[0]]),
         written(f"{node.name}/weights", DEQUANTIZE, product, [inputs[1]], {"axis": 0}),
-        replace(node, inputs=inputs, proto=proto),
+        renamed(node, inputs),
     ]

@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from int8tune.compiler.naming import free_name
+from int8tune.compiler.naming import new_name
+from int8tune.compiler.onnx_reader.narrow import has_one_scale
 from int8tune.compiler.onnx_reader.nodes import Node, renamed, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
@@ -22,24 +23,21 @@ _JOINS = "Concat"
 
 
 def with_early_steps(
-    nodes: Sequence[Node], constants: Mapping[str, Array], given: Collection[str], outputs: Collection[str]
+    nodes: Sequence[Node], constants: Mapping[str, Array], outputs: Collection[str]
 ) -> tuple[Node, ...]:
     """The nodes in order, with further QuantizeLinear and DequantizeLinear nodes.
 
     Args:
-        given: names of inputs of the model.
         outputs: of the model.
     """
-    return _Steps(nodes, constants, given, outputs).moved()
+    return _Steps(nodes, constants, outputs).moved()
 
 
 class _Steps:
     """Goes through the nodes from the last to the first."""
 
-    def __init__(
-        self, nodes: Sequence[Node], constants: Mapping[str, Array], given: Collection[str], outputs: Collection[str]
-    ) -> None:
-        self._nodes, self._constants, self._given = nodes, constants, frozenset(given)
+    def __init__(self, nodes: Sequence[Node], constants: Mapping[str, Array], outputs: Collection[str]) -> None:
+        self._nodes, self._constants = nodes, constants
         self._makers = {name: node for node in nodes for name in node.outputs}
         self._reads = Counter(name for node in nodes for name in node.inputs) + Counter(outputs)
         self._names = {*constants, *(name for node in nodes for name in (*node.inputs, *node.outputs))}
@@ -55,43 +53,30 @@ class _Steps:
         return tuple(reversed(made))
 
     def _is_single(self, node: Node) -> bool:
-        """Whether a node quantizes with one constant scale and zero point."""
-        if node.computes != _QUANTIZE:
-            return False
-        scale, point = (self._constants.get(name) for name in (node.input(1), node.input(2)))
-        is_known = scale is not None and scale.size == 1 and scale.dtype == np.float32
-        return is_known and (not node.input(2) or (point is not None and point.size == 1))
+        """Whether a node quantizes by one constant scale, of float32, in which its steps stay what they are."""
+        is_known = node.computes == _QUANTIZE and has_one_scale(node, self._constants)
+        return is_known and self._constants[node.input(1)].dtype == np.float32
 
     def _with_steps(self, node: Node) -> list[Node]:
         """A node behind those that quantize its data; alone where nothing quantizes what it makes, or that can't be."""
         quantize = self._quantizing.get(node.outputs[0]) if len(node.outputs) == 1 else None
         data = node.inputs if node.computes == _JOINS else node.inputs[:1] if node.computes in _MOVES else ()
         late = [name for name in data if not self._is_early(name)]
-        if quantize is None or not late or not all(self._is_free(name) for name in late):
+        if quantize is None or not late or any(self._reads[name] > 1 for name in late):
             return [node]
         steps: list[Node] = []
         names: dict[str, str] = {}
-        for name in dict.fromkeys(late):
-            stored, names[name] = self._new(f"{name}/stored"), self._new(f"{name}/steps")
+        for name in late:
+            stored, names[name] = (new_name(f"{name}/{what}", self._names) for what in ("stored", "steps"))
             parameters = quantize.inputs[1:]
             first = written(f"{stored}/early", _QUANTIZE, (name, *parameters), (stored,), quantize.attributes)
             steps += [first, written(f"{stored}/number", _DEQUANTIZE, (stored, *parameters), (names[name],))]
             self._quantizing[name] = first
-        return [*steps, renamed(node, [names.get(each, each) for each in node.inputs], node.outputs)]
+        return [*steps, renamed(node, [names.get(each, each) for each in node.inputs])]
 
     def _is_early(self, name: str) -> bool:
-        """Whether values are quantized already, or were before they were moved, or are given or known."""
+        """Whether values are quantized already, or were before they were moved, or no node makes them."""
         maker = self._makers.get(name)
         while maker is not None and maker.computes in _MOVES:
-            name = maker.input(0)
-            maker = self._makers.get(name)
-        return maker is None or maker.computes == _DEQUANTIZE or name in self._constants or name in self._given
-
-    def _is_free(self, name: str) -> bool:
-        """Whether one node alone reads values, however often."""
-        return self._reads[name] == 1
-
-    def _new(self, name: str) -> str:
-        made = free_name(name, self._names)
-        self._names.add(made)
-        return made
+            maker = self._makers.get(maker.input(0))
+        return maker is None or maker.computes == _DEQUANTIZE

@@ -136,7 +136,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     halves = HalfScales(constants, opset)
     ordered = with_scales_moved(halves.replaced(ordered), constants)
     ordered = with_stored_tables(ordered, constants, narrow)
-    ordered = with_early_steps(ordered, constants, inputs, outputs)
+    ordered = with_early_steps(ordered, constants, outputs)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
     halves.require_halves(forms, name)

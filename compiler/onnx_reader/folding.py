@@ -50,7 +50,7 @@ def folded(
                 known[made] = found
         elif _is_clipped(node, known) or (node.computes in FOLDED and _is_short(node, known, forms)):
             found = _computed(node, known, opset)
-            if found is not None and (TYPES.get(found.dtype), found.shape) == forms[made]:
+            if found is not None and (TYPES.get(found.dtype), found.shape) == forms.get(made):
                 known[made] = found
     return known
 

@@ -31,7 +31,8 @@ def steps_of(node: Node, weights: Array) -> tuple[Array, Quantization] | None:
     axis = _axis_of_channels(node)
     if axis is None or weights.dtype != np.float32 or weights.ndim <= axis or not weights.size:
         return None
-    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
+    moved = np.moveaxis(weights, axis, 0)
+    rows = moved.reshape(len(moved), -1)
     scales = np.empty(len(rows), np.float32)
     steps = np.empty(rows.shape, np.int8)
     for at, row in enumerate(rows):
@@ -39,8 +40,7 @@ def steps_of(node: Node, weights: Array) -> tuple[Array, Quantization] | None:
         if scale is None:
             return None
         scales[at], steps[at] = scale, np.rint(row / scale)
-    moved = steps.reshape(weights.shape[axis], *np.delete(weights.shape, axis))
-    stored = np.ascontiguousarray(np.moveaxis(moved, 0, axis))
+    stored = np.ascontiguousarray(np.moveaxis(steps.reshape(moved.shape), 0, axis))
     return stored, Quantization(scales, np.zeros(len(scales), np.int64), axis)
 
 
@@ -79,9 +79,8 @@ def _candidates(largest: np.float32) -> Iterator[Array]:
     shares = shares[shares >= np.finfo(np.float32).tiny]
     yield shares
     for _ in range(_NEIGHBOURS):
-        shares = np.stack([np.nextafter(shares, np.float32(0)), np.nextafter(shares, np.float32(np.inf))])
-        yield shares.ravel()
-        shares = shares.ravel()
+        shares = np.concatenate([np.nextafter(shares, np.float32(end)) for end in (0, np.inf)])
+        yield shares
 
 
 def _are_steps(values: Array, scales: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.naming import free_name
+from int8tune.compiler.naming import new_name
 from int8tune.compiler.onnx_reader.nodes import Node, node_fault, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
@@ -62,12 +62,12 @@ class HalfScales:
 
     def _full(self, node: Node) -> str:
         """The name of a node's scale in float32."""
-        name = self._new(f"{node.input(1)}/f32")
+        name = new_name(f"{node.input(1)}/f32", self._names)
         self._constants[name] = self._constants[node.input(1)].astype(np.float32)
         return name
 
     def _quantized(self, node: Node) -> list[Node]:
-        number, scale = self._new(f"{node.outputs[0]}/f32"), self._full(node)
+        number, scale = new_name(f"{node.outputs[0]}/f32", self._names), self._full(node)
         return [_cast(node, node.input(0), number, _FLOAT), self._stored(node, number, scale)]
 
     def _stored(self, node: Node, number: str, scale: str) -> Node:
@@ -76,14 +76,9 @@ class HalfScales:
 
     def _dequantized(self, node: Node, is_half: bool) -> list[Node]:
         kept = {key: value for key, value in node.attributes.items() if key != "output_dtype"}
-        made = self._new(f"{node.outputs[0]}/f32") if is_half else node.outputs[0]
+        made = new_name(f"{node.outputs[0]}/f32", self._names) if is_half else node.outputs[0]
         number = _with(node, (node.input(0), self._full(node)), (made,), kept)
         return [number, _cast(node, made, node.outputs[0], _HALF)] if is_half else [number]
-
-    def _new(self, name: str) -> str:
-        made = free_name(name, self._names)
-        self._names.add(made)
-        return made
 
 
 def _with(node: Node, inputs: Sequence[str], outputs: Sequence[str], kept: Mapping[str, Any]) -> Node:

@@ -7,14 +7,14 @@ float16 that have no such layer stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.naming import free_name
-from int8tune.compiler.onnx_reader.nodes import Node, written
+from int8tune.compiler.naming import new_name
+from int8tune.compiler.onnx_reader.nodes import Node, renamed, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -42,7 +42,9 @@ def with_floats(nodes: Sequence[Node], constants: MutableMapping[str, Array], gr
         if info.type.tensor_type.elem_type == _HALF:
             info.type.tensor_type.elem_type = _FLOAT
     names = {*constants, *(name for node in nodes for name in (*node.inputs, *node.outputs))}
-    inputs, outputs = ({name: free_name(f"{name}/f32", names) for name in _halves(each)} for each in _ends(graph))
+    inputs, outputs = (
+        {name: new_name(f"{name}/f32", names) for name in _halves(infos)} for infos in (graph.input, graph.output)
+    )
     names_of = inputs | outputs
     casts = [_cast(name, number, _FLOAT) for name, number in inputs.items()]
     computed = [_in_floats(node, names_of) for node in nodes]
@@ -67,11 +69,6 @@ def _has_half_layers(nodes: Sequence[Node], constants: Mapping[str, Array]) -> b
     return any(is_dequantized(node.input(0)) and is_dequantized(node.input(1)) for node in layers)
 
 
-def _ends(graph: Any) -> Iterator[Any]:
-    yield graph.input
-    yield graph.output
-
-
 def _halves(infos: Any) -> list[str]:
     return [info.name for info in infos if info.type.tensor_type.elem_type == _HALF]
 
@@ -84,16 +81,13 @@ def _in_floats(node: Node, names: Mapping[str, str]) -> Node:
     """The node with other names, and with float32 wherever it names float16."""
     import onnx
 
-    attributes = dict(node.attributes)
-    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
-    for attribute in proto.attribute:
+    inputs, outputs = ([names.get(name, name) for name in each] for each in (node.inputs, node.outputs))
+    node, attributes = renamed(node, inputs, outputs), dict(node.attributes)
+    for attribute in node.proto.attribute:
         if attribute.name in _TYPES and attribute.i == _HALF:
             attribute.i = attributes[attribute.name] = _FLOAT
         if attribute.HasField("t") and attribute.t.data_type == _HALF:
             wide = onnx.numpy_helper.to_array(attribute.t).astype(np.float32)
             attribute.t.CopyFrom(onnx.numpy_helper.from_array(wide))
             attributes[attribute.name] = wide
-    for given in (proto.input, proto.output):
-        given[:] = [names.get(name, name) for name in given]
-    inputs, outputs = (tuple(names.get(name, name) for name in each) for each in (node.inputs, node.outputs))
-    return replace(node, inputs=inputs, outputs=outputs, attributes=attributes, proto=proto)
+    return replace(node, attributes=attributes)

@@ -68,9 +68,7 @@ def with_clips(
             continue
         element, *limits = NARROW[type_]
         node = _of_bytes(node, element)
-        scale, point = (constants.get(name) for name in (node.input(1), node.input(2)))
-        is_single = scale is not None and scale.size == 1 and (not node.input(2) or _is_one(point))
-        if node.input(0) in known or not is_single:
+        if node.input(0) in known or not has_one_scale(node, constants):
             bounds[node.outputs[0]] = (limits[0], limits[1])
             made.append(node)
         else:
@@ -117,6 +115,12 @@ def _limits(node: Node, clip: Node, constants: Mapping[str, Array]) -> Bounds | 
     return (least, most) if least <= most else None
 
 
+def has_one_scale(node: Node, constants: Mapping[str, Array]) -> bool:
+    """Whether a node quantizes or dequantizes by one scale and one zero point that are known."""
+    scale, point = (constants.get(name) for name in (node.input(1), node.input(2)))
+    return _is_one(scale) and (not node.input(2) or _is_one(point))
+
+
 def _is_one(array: Array | None) -> bool:
     return array is not None and array.size == 1
 
@@ -154,9 +158,7 @@ def _clipped(node: Node, constants: dict[str, Array], limits: Bounds, names: set
             constants[name] = np.asarray(scale * np.asarray(limit - point, scale.dtype))
     inputs = (node.input(0), least, most)
     clip = onnx.helper.make_node("Clip", inputs, [clipped], name=f"{node.name}/clip")
-    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
-    proto.input[0] = clipped
     return [
         Node(clip.name, "Clip", "Clip", inputs, (clipped,), {}, clip),
-        replace(node, inputs=(clipped, *node.inputs[1:]), proto=proto),
+        renamed(node, (clipped, *node.inputs[1:])),
     ]

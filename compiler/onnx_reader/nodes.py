@@ -67,8 +67,9 @@ def written(
     return Node(name, operator or computes, computes, inputs, tuple(outputs), attributes, proto)
 
 
-def renamed(node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Node:
-    """The node with other names of what it takes and makes."""
+def renamed(node: Node, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> Node:
+    """The node with other names of what it takes, and of what it makes where these are given."""
+    outputs = node.outputs if outputs is None else outputs
     proto = type(node.proto).FromString(node.proto.SerializeToString())
     # One that is written for another may have fewer.
     proto.input[:], proto.output[:] = inputs[: len(proto.input)], outputs[: len(proto.output)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from int8tune.compiler.naming import free_name
+from int8tune.compiler.naming import new_name
 from int8tune.compiler.onnx_reader.nodes import Node, written
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
@@ -31,8 +31,7 @@ def _rows(
     if table is None or not is_taken or table.input(0) in narrow or not _is_stored(table, constants):
         yield node
         return
-    name = free_name(f"{node.outputs[0]}/stored", names)
-    names.add(name)
+    name = new_name(f"{node.outputs[0]}/stored", names)
     yield written(name, "Gather", (table.input(0), node.input(1)), (name,), node.attributes, node.operator)
     yield written(node.name, "DequantizeLinear", (name, *table.inputs[1:]), node.outputs, {}, node.operator)
 

@@ -12,7 +12,7 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.islands.island import ISLAND
 from int8tune.compiler.onnx_reader.file import load
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.support.models.onnx_islands import outputs_of
+from tests.support.models.onnx_islands import assert_equal, outputs_of
 from tests.support.models.onnx_models import Writer, onnx, quantized
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which outputs are compared with")
@@ -47,9 +47,7 @@ def test_bytes_are_pooled_joined_and_moved(tmp_path: Path) -> None:
     kinds = [each.kind for each in read_onnx(file, "one").operators]
     assert islands_of(file) == 0
     assert {Kind.MAX_POOL, Kind.CONCAT} <= set(kinds)
-    ours, theirs = outputs_of(file, tmp_path, {"x": DATA})
-    for name, expected in theirs.items():
-        np.testing.assert_array_equal(ours[name], expected)
+    assert_equal(*outputs_of(file, tmp_path, {"x": DATA}))
 
 
 @pytest.mark.parametrize("also", ["both", "pooled", "r"])

@@ -16,7 +16,7 @@ from int8tune.compiler.onnx_reader import quantization
 from int8tune.compiler.onnx_reader.grids import steps_of
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.nodes import Node
-from tests.support.models.onnx_islands import outputs_of
+from tests.support.models.onnx_islands import assert_equal, outputs_of
 from tests.support.models.onnx_tool_forms import numbered, qcdq
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which outputs are compared with")
@@ -31,8 +31,7 @@ def test_all_layers_are_int8_layers(form: Callable[[], bytes], tmp_path: Path) -
     assert [each.kind for each in operators if each.kind in LAYERS] == LAYERS
     assert not any(ISLAND in each.attributes for each in operators)
     data = np.random.default_rng(3).standard_normal((1, 3, 12, 10)).astype(np.float32)
-    ours, theirs = outputs_of(file, tmp_path, {"x": data})
-    np.testing.assert_array_equal(ours["y"], theirs["y"])
+    assert_equal(*outputs_of(file, tmp_path, {"x": data}))
 
 
 def node_of(operator: str, **attributes: int) -> Node:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,11 @@ from int8tune.compiler.onnx_reader.file import load
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import outputs_of
 from tests.support.models.onnx_models import onnx
-from tests.support.models.onnx_tool_forms import halves, static
+from tests.support.models.onnx_tool_forms import halves, static, with_nodes, with_numbers
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which outputs are compared with")
 
-HALF, FLOAT = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+HALF = onnx.TensorProto.FLOAT16
 # A step of the output of `static`, which is a share.
 STEP = 1 / 256
 DATA = np.random.default_rng(3).standard_normal((1, 3, 12, 10)).astype(np.float32)
@@ -36,22 +35,20 @@ def test_it_is_as_near_to_onnx_runtime_as_float16_is(tmp_path: Path) -> None:
     np.testing.assert_allclose(ours["y"], theirs["y"], rtol=0, atol=1.01 * STEP)
 
 
-def with_ends_of(model: Any) -> Any:
-    """The model without its outer Casts: float16 comes in and goes out."""
+def with_half_ends(file: bytes) -> bytes:
+    """The file without its outer Casts: float16 comes in and goes out."""
+    model = onnx.ModelProto.FromString(file)
     nodes = [node for node in model.graph.node if node.op_type != "Cast"]
     for node in nodes:
         node.input[:] = ["x" if name == "x/half" else name for name in node.input]
         node.output[:] = ["y" if name == "y/half" else name for name in node.output]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
     for info in (*model.graph.input, *model.graph.output):
         info.type.tensor_type.elem_type = HALF
-    return model
+    return with_nodes(model, nodes)
 
 
 def test_inputs_and_outputs_keep_their_types(tmp_path: Path) -> None:
-    file = with_ends_of(onnx.ModelProto.FromString(halves())).SerializeToString()
-    ours, theirs = outputs_of(file, tmp_path, {"x": DATA.astype(np.float16)})
+    ours, theirs = outputs_of(with_half_ends(halves()), tmp_path, {"x": DATA.astype(np.float16)})
     assert ours["y"].dtype == theirs["y"].dtype == np.float16
     np.testing.assert_allclose(ours["y"].astype(float), theirs["y"].astype(float), rtol=0, atol=1.01 * STEP)
 
@@ -71,17 +68,4 @@ def test_types_within_nodes_are_changed() -> None:
 
 
 def test_a_model_without_quantized_layers_stays_in_float16() -> None:
-    model = onnx.ModelProto.FromString(halves())
-    by_name = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
-    kept = []
-    for node in model.graph.node:
-        steps = by_name.get(node.input[0])
-        if node.op_type == "DequantizeLinear" and steps is not None:
-            scale = by_name[node.input[1]].reshape(-1, *(1,) * (steps.ndim - 1))
-            numbers = (steps * scale).astype(np.float16)
-            model.graph.initializer.append(onnx.numpy_helper.from_array(numbers * 1.01, node.output[0]))
-        else:
-            kept.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    assert any(form[0] == "f16" for form in load(model.SerializeToString(), "one").forms.values())
+    assert any(form[0] == "f16" for form in load(with_numbers(halves()), "one").forms.values())

@@ -9,8 +9,8 @@ import pytest
 
 from int8tune.compiler.onnx_reader.file import load
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
-from tests.support.models.onnx_models import Array, onnx
+from tests.support.models.onnx_islands import IslandWriter, assert_equal, feed_of, outputs_of
+from tests.support.models.onnx_models import onnx
 from tests.support.models.onnx_tool_forms import pytorch, static
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which outputs are compared with")
@@ -52,8 +52,3 @@ def test_a_cast_to_another_type_stays(tmp_path: Path) -> None:
     whole = w.apply("Cast", w.data, to=onnx.TensorProto.INT32)
     file = w.file(w.apply("Cast", whole, to=onnx.TensorProto.FLOAT), w.quantized(w.data))
     assert_equal(*outputs_of(file, tmp_path, {"x": feed_of()}))
-
-
-def assert_equal(ours: dict[str, Array], theirs: dict[str, Array]) -> None:
-    for name, expected in theirs.items():
-        np.testing.assert_array_equal(ours[name], expected, name)

@@ -132,3 +132,8 @@ def assert_close(ours: dict[str, Array], theirs: dict[str, Array]) -> None:
         assert ours[name].dtype == expected.dtype, name
         largest = float(np.abs(np.where(np.isfinite(expected), expected, 0)).max()) if expected.size else 0.0
         np.testing.assert_allclose(ours[name], expected, RELATIVE, OF_LARGEST * largest, err_msg=name)
+
+
+def assert_equal(ours: dict[str, Array], theirs: dict[str, Array]) -> None:
+    for name, expected in theirs.items():
+        np.testing.assert_array_equal(ours[name], expected, name)

@@ -106,7 +106,7 @@ def pytorch() -> bytes:
             ]
             node.input[2] = names[2]
         nodes.append(node)
-    return _with_nodes(model, nodes)
+    return with_nodes(model, nodes)
 
 
 def qcdq() -> bytes:
@@ -130,23 +130,28 @@ def qcdq() -> bytes:
             nodes.append(onnx.helper.make_node("Clip", [name, f"least of {what}", f"most of {what}"], [clipped]))
             node.input[0] = clipped
         nodes.append(node)
-    return _with_nodes(model, nodes)
+    return with_nodes(model, nodes)
 
 
 def numbered() -> bytes:
     """As Sony's Model Compression Toolkit writes it: weights are the numbers that their steps stand for."""
-    model = onnx.ModelProto.FromString(static())
+    return with_numbers(static())
+
+
+def with_numbers(file: bytes) -> bytes:
+    """A file whose weights are no longer stored as steps of 8 bits."""
+    model = onnx.ModelProto.FromString(file)
     constants = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
     nodes = []
     for node in model.graph.node:
         steps = constants.get(node.input[0])
         if node.op_type == "DequantizeLinear" and steps is not None and steps.dtype == np.int8:
             scale = constants[node.input[1]].reshape(-1, *(1,) * (steps.ndim - 1))
-            numbers = steps.astype(np.float32) * scale
+            numbers = steps.astype(scale.dtype) * scale
             model.graph.initializer.append(onnx.numpy_helper.from_array(numbers, node.output[0]))
         else:
             nodes.append(node)
-    return _with_nodes(model, nodes)
+    return with_nodes(model, nodes)
 
 
 def halves() -> bytes:
@@ -169,10 +174,11 @@ def halves() -> bytes:
         kept = array.astype(np.float16) if array.dtype.kind == "f" else array
         graph.initializer.append(onnx.numpy_helper.from_array(kept, name))
     model.opset_import[0].version = OPSET_OF_HALF_SCALES
-    return _with_nodes(model, nodes)
+    return with_nodes(model, nodes)
 
 
-def _with_nodes(model: Any, nodes: list[Any]) -> bytes:
+def with_nodes(model: Any, nodes: list[Any]) -> bytes:
+    """The file of a model that has these nodes in place of its own."""
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     data: bytes = model.SerializeToString()
