@@ -24,8 +24,8 @@ Array = npt.NDArray[Any]
 
 # `AllocatorType::kPooled` of TVM: what a run frees, the next one takes.
 _POOLED = 2
-# How often an idle thread of TVM's yields before it sleeps, of 300,000 times otherwise. Where fourteen others want the
-# cores each time takes 20 ms and more, and no process that has such threads would end for an hour.
+# How often an idle thread of TVM's yields before it sleeps: 300,000 times if nobody says so. Where fourteen others want
+# two cores, a process that has such a thread does not end in five minutes then, and in seven seconds so.
 IDLE_YIELDS = "500"
 
 
