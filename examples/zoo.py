@@ -88,6 +88,7 @@ def static(**options: Any) -> Form:
             quant_format=getattr(quantization.QuantFormat, options.get("format", "QDQ")),
             per_channel=options.get("per_channel", True),
             op_types_to_quantize=options.get("operators"),
+            extra_options={"ActivationSymmetric": options.get("symmetric", False)},
             **types,
         )
 
@@ -152,8 +153,9 @@ FORMS: dict[str, Form] = {
     "nncf": by_nncf,
     "pt2e": of_module(zoo_tools.by_pt2e),
 }
-# Those of tools that few environments have: made where `--only` names them.
+# Made where `--only` names them: one whose zero points are 0, for TensorRT, and those of tools that few have.
 MORE_FORMS: dict[str, Form] = {
+    "symmetric": static(activation_type="QInt8", symmetric=True),
     "fx": of_module(zoo_tools.by_fx),
     "brevitas": of_module(zoo_tools.by_brevitas),
     "mct": of_module(zoo_tools.by_mct),
@@ -166,12 +168,22 @@ def make(folder: Path, only: str, side: int) -> None:
     """Write what is missing; what can't be made is said, and the rest goes on."""
     folder = folder.resolve()
     forms = {**FORMS, **{form: more for form, more in MORE_FORMS.items() if only.startswith(f"{form}/")}}
+    refuse_unknown(only, forms)
     for name, entry in entries(side):
         if missing := _missing(folder, only, forms, f"{name}.onnx"):
             make_onnx(name, entry, missing, forms)
     for name, model in keras_entries(side):
         for form, path in _missing(folder, only, model.forms, f"{name}.tflite").items():
             _tried(f"{name}: {form}", lambda: model.forms[form](model, path))  # noqa: B023
+
+
+def refuse_unknown(only: str, forms: Iterable[str]) -> None:
+    """End where there is no such form or model."""
+    files = {f"{form}/{name}" for name, _ in entries() for form in forms}
+    files |= {f"{form}/{name}" for name, model in keras_entries() for form in model.forms}
+    if not any(only in file for file in files):
+        named = sorted({file.partition("/")[0] for file in files} | MORE_FORMS.keys())
+        sys.exit(f"no FORM/NAME has the text {only!r}; forms: {', '.join(named)}")
 
 
 def make_onnx(name: str, entry: Entry, wanted: Mapping[str, Path], forms: Mapping[str, Form]) -> None:

@@ -14,14 +14,16 @@ import numpy as np
 
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_nodes import NODES, Applied
+from int8tune.compiler.onnx_reader.fused import ACTIVATIONS, Ending, Fusion
 from int8tune.compiler.onnx_reader.gelus import with_gelu
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations
+from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.trees import Apply, Leaf, Number, Tree
-from int8tune.compiler.operators.base import BYTES
+from int8tune.compiler.operators.base import BYTES, STORED_RANGES
 from int8tune.compiler.operators.functions import FUNCTIONS
 
-SUMS, ACTIVATIONS = ("Add", "Mul"), ("Relu", "Clip")
+SUMS = ("Add", "Mul")
 # What is read alone, where it is between stored values.
 TABLES = (*FUNCTIONS, "Clip")
 # A tree that grows further is none.
@@ -48,8 +50,8 @@ class Expressions:
         inner: nodes whose numbers nothing else reads.
     """
 
-    def __init__(self, file: OnnxFile, quantizations: Quantizations) -> None:
-        self._file, self._quantizations = file, quantizations
+    def __init__(self, file: OnnxFile, quantizations: Quantizations, fusion: Fusion) -> None:
+        self._file, self._quantizations, self._fusion = file, quantizations, fusion
         self._uses = Counter(name for node in file.nodes for name in node.inputs) + Counter(file.outputs)
         self._made_by = {name: node for node in file.nodes for name in node.outputs}
         self._trees = self._trees_of()
@@ -89,19 +91,39 @@ class Expressions:
             if node.computes != QUANTIZE or not isinstance(tree, Apply) or not self._is_byte(node.outputs[0]):
                 continue
             last = self._made_by[node.input(0)]
-            if not tree.leaves or not tree.is_computable or self._is_read_otherwise(last):
+            if not tree.leaves or not tree.is_computable or self._is_read_otherwise(last, node):
                 continue
             if tree.shape == self._file.forms[node.input(0)][1]:
                 yield node, Expression(with_gelu(tree), tuple(self._nodes(last)))
 
-    def _is_read_otherwise(self, last: Node) -> bool:
-        """Whether it is one function of a value, or a sum or product of two with activations behind."""
+    def _is_read_otherwise(self, last: Node, quantizer: Node) -> bool:
+        """Whether it is one function of a value, or what ONNX Runtime computes as QLinearAdd or QLinearMul.
+
+        These are of one type alone, and have no activation: one whose bounds a QuantizeLinear has anyway is left out
+        (`IsClipMadeRedundantByQ` of its qdq_util.cc), behind another one numbers are added.
+        """
         if last.computes in TABLES and isinstance(self._trees[last.input(0)], Leaf):
             return True
+        activations: list[Node] = []
         while last.computes in ACTIVATIONS and last.input(0) in self._made_by:
+            activations.append(last)
             last = self._made_by[last.input(0)]
-        stored = [self._trees.get(name) for name in last.inputs]
-        return last.computes in SUMS and len(stored) == 2 and all(map(_is_stored, stored))
+        made = quantizer.outputs[0]
+        type_ = self._file.forms[made][0]
+        is_one = len(last.inputs) == 2 and {self._stored_type(name) for name in last.inputs} == {type_}
+        if last.computes not in SUMS or not is_one:
+            return False
+        return self._fusion.clamp(Ending(made, (), tuple(activations), ())) in (None, STORED_RANGES[type_])
+
+    def _stored_type(self, name: str) -> str | None:
+        """The type of an 8-bit value, constant or not; None of all else."""
+        tree = self._trees.get(name)
+        if isinstance(tree, Leaf):
+            return self._file.forms[self._made_by[tree.name].input(0)][0]
+        form = tree.constant.quantization if isinstance(tree, Number) else None
+        if form is None or form.per_channel:
+            return None
+        return TYPES.get(tree.constant.array.dtype)  # type: ignore[union-attr]
 
     def _nodes(self, last: Node) -> list[Node]:
         """What computes a tree, in the file's order."""
@@ -145,11 +167,3 @@ def _is_surely_finite(constant: Constant) -> bool:
         return False
     most = np.float32(2.0 ** (8 * constant.array.itemsize))
     return bool(np.isfinite(most * constant.quantization.scale.astype(np.float32).max(initial=0)))
-
-
-def _is_stored(tree: Tree | None) -> bool:
-    """Whether it is an 8-bit value, constant or not."""
-    if isinstance(tree, Leaf):
-        return True
-    form = tree.constant.quantization if isinstance(tree, Number) else None
-    return form is not None and not form.per_channel and tree.constant.array.dtype.itemsize == 1  # type: ignore[union-attr]

@@ -82,7 +82,7 @@ class _Reader:
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
         self._values = GraphValues(file, self._quantizations)
-        self._expressions = Expressions(file, self._quantizations)
+        self._expressions = Expressions(file, self._quantizations, self._fusion)
         self._operators: list[Operator] = []
         self._computed: set[Node] = set()
         self._layer_names: set[str] = set()

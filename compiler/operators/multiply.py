@@ -1,8 +1,8 @@
 """The product of two quantized values, of which one may be spread over axes of extent 1.
 
 Sources: TFLite, reference/integer_ops/mul.h and kernels/mul.cc; ONNX Runtime, qlmul.cpp with SSE2, which is all that
-x86-64 has. Without optimizations, or with an activation behind the product, ONNX Runtime multiplies numbers: one step
-of difference, more often where products are ties.
+x86-64 has. Without optimizations ONNX Runtime multiplies numbers: one step of difference, more often where products
+are ties.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from int8tune.compiler.graph import Kind
 from tests.support.models.onnx_operators import Form, compared, feeds_of, operator_model
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
@@ -56,3 +57,24 @@ def test_ties_are_those_of_onnx_runtime(operator: str) -> None:
         model = operator_model(operator, inputs, (scale, zero_point), dtype, **attributes)
         _, differ = compared(model, feeds)
         assert differ == 0
+
+
+@pytest.mark.parametrize("behind", ["", "Relu"])
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+def test_ties_of_mixed_types_are_those_of_numbers(operator: str, behind: str) -> None:
+    """ONNX Runtime has a QLinearAdd and a QLinearMul of one type alone, without an activation behind it."""
+    rng = np.random.default_rng(len(operator + behind))
+    kinds = set()
+    for _ in range(DRAWS):
+        dtypes = [rng.choice([np.uint8, np.int8]) for _ in range(3)]
+        lows = [int(np.iinfo(dtype).min) for dtype in dtypes]
+        *inputs, (_, scale, zero_point) = (
+            (IMAGE, float(rng.choice(SCALES)), int(least + rng.choice([0, rng.integers(256)]))) for least in lows
+        )
+        feeds = feeds_of(inputs, None, int(rng.integers(1 << 20)), dtypes)
+        model = operator_model(operator, inputs, (scale, zero_point), behind=behind, dtypes=dtypes)
+        graph, differ = compared(model, feeds)
+        is_one = len(set(dtypes)) == 1 and (not behind or zero_point == lows[-1])
+        kinds.add((is_one, graph.operators[-2].kind))
+        assert differ == 0
+    assert kinds == {(True, Kind.ADD if operator == "Add" else Kind.MULTIPLY), (False, Kind.ELEMENTWISE)}

@@ -77,3 +77,10 @@ def test_last_bits_move_numbers_and_no_stored_values_of_a_model_without_them(tmp
     numbers, stored_line = first.stdout.splitlines()[2:]
     assert re.match(r"\| u8s8/numbers \| 1[2-6]\d dB \|", numbers)
     assert stored_line == "| u8s8/stored | equal |"
+
+
+def test_a_form_that_is_unknown_is_refused(tmp_path: Path) -> None:
+    refused = table(tmp_path, "--only", "nonesuch/", what="make")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("no FORM/NAME has the text 'nonesuch/'; forms: brevitas, dynamic, ")
+    assert not any(tmp_path.iterdir())

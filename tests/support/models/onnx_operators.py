@@ -30,18 +30,21 @@ def operator_model(
     quantized: Sequence[tuple[Any, float, int]] = (),
     behind: str = "",
     opset: int = OPSET,
+    dtypes: Sequence[Any] = (),
     **attributes: Any,
 ) -> Any:
     """Inputs `x0` and so on, stored as `q0`; the output is stored as `yq`, and `y` is the model's.
 
-    Behind the inputs come quantized constants, then others (None for one that is left out).
+    Behind the inputs come quantized constants, then others (None for one that is left out). Where `dtypes` are given,
+    they are those of the inputs and of the output.
     """
+    *own, stored_as = dtypes or [dtype] * (len(inputs) + 1)
     writer = Writer(inputs[0][0], "x0")
     for index, (shape, _, _) in enumerate(inputs[1:], 1):
         writer.inputs.append(onnx.helper.make_tensor_value_info(f"x{index}", FLOAT, shape))
     taken = []
     for index, (_, scale, zero_point) in enumerate(inputs):
-        parameters = [writer.constant(f"s{index}", scale), writer.constant(f"z{index}", zero_point, dtype)]
+        parameters = [writer.constant(f"s{index}", scale), writer.constant(f"z{index}", zero_point, own[index])]
         writer.node("QuantizeLinear", [f"x{index}", *parameters], f"q{index}")
         taken.append(writer.node("DequantizeLinear", [f"q{index}", *parameters], f"d{index}"))
     for index, (values, scale, zero_point) in enumerate(quantized):
@@ -52,17 +55,18 @@ def operator_model(
     made = writer.node(operator, taken, "made", "node", **attributes)
     if behind:
         made = writer.node(behind, [made], "behind", "behind")
-    parameters = [writer.constant("sy", output[0]), writer.constant("zy", output[1], dtype)]
+    parameters = [writer.constant("sy", output[0]), writer.constant("zy", output[1], stored_as)]
     writer.node("QuantizeLinear", [made, *parameters], "yq")
     writer.node("DequantizeLinear", ["yq", *parameters], "y")
     return writer.model("y", opset=opset)
 
 
-def feeds_of(inputs: Sequence[Form], dtype: Any, seed: int = 0) -> dict[str, Array]:
+def feeds_of(inputs: Sequence[Form], dtype: Any, seed: int = 0, dtypes: Sequence[Any] = ()) -> dict[str, Array]:
     """Numbers whose stored values are random; all 256 where a shape has as many."""
-    rng, low = np.random.default_rng(seed), np.iinfo(dtype).min
+    rng = np.random.default_rng(seed)
     feeds = {}
     for index, (shape, scale, zero_point) in enumerate(inputs):
+        low = np.iinfo(dtypes[index] if dtypes else dtype).min
         every = np.arange(low, low + 256).reshape(shape) if tuple(shape) == (1, 256) else None
         stored = rng.integers(low, low + 256, shape) if every is None else every
         feeds[f"x{index}"] = ((stored - zero_point) * np.float32(scale)).astype(np.float32)
