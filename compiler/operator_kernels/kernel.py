@@ -107,11 +107,13 @@ def nearest_even(value: Any) -> Any:
 def nearest_quotient(numerator: Any, denominator: Any) -> Any:
     """A float64 over a float32, both from 0 on, as the next int32, halves to even; all beyond `MOST_STEPS` are that."""
     quotient = numerator / tirx.Cast("float64", denominator)
-    bounded_one = tirx.min(quotient, tirx.const(MOST_STEPS, "float64"))
-    whole = tirx.reinterpret("int64", bounded_one + tirx.const(ROUNDER_64, "float64")) - tirx.const(
-        ROUNDER_64_BITS, "int64"
-    )
-    return tirx.Cast("int32", whole)
+    return nearest_whole(tirx.min(quotient, tirx.const(MOST_STEPS, "float64")))
+
+
+def nearest_whole(value: Any) -> Any:
+    """A float64 within the range of int32 as the next int32, halves to even."""
+    bits = tirx.reinterpret("int64", value + tirx.const(ROUNDER_64, "float64"))
+    return tirx.Cast("int32", bits - tirx.const(ROUNDER_64_BITS, "int64"))
 
 
 def nearest_away(value: Any) -> Any:

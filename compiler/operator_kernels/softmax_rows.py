@@ -2,7 +2,8 @@
 
 A row's sum has an order, so that each addition waits for the one before: several rows take turns. An output depends on
 nothing but the distance from the row's largest value, so that a row has a table of 256 outputs, of which those are
-computed that can be above 0.
+computed that can be above 0. They are products with the sum's reciprocal, which give the rounded quotients themselves
+(`nearest_share`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_RESULTS, TYPES, nearest_quotient, stored
+from int8tune.compiler.operator_kernels.kernel import (
+    LANES,
+    LEAST_SHARED_RESULTS,
+    TYPES,
+    nearest_quotient,
+    nearest_whole,
+    rounded_alone,
+    stored,
+)
 from int8tune.compiler.operator_kernels.lookup import look_up
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.softmax import SoftmaxConstants
@@ -32,6 +41,10 @@ from int8tune.schedules.written.signature import flat_argument
 MOST_ROWS = 8
 # Quotients below are 0, with some room for their rounding.
 NOTHING = 0.49
+# The greatest quotient that a product with a reciprocal decides, and what makes such a one a multiple of 2^-36 when it
+# is added and taken away.
+MOST_SHARE = 512
+ROUNDER_36 = 1.5 * 2.0**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,7 @@ class Rows:
 
     Attributes:
         entries: distances whose outputs are computed, a multiple of `LANES`.
+        has_small_shares: no quotient is above `MOST_SHARE`.
     """
 
     operator: Operator
@@ -47,24 +61,28 @@ class Rows:
     output: Value
     vectors: ByteTable
     entries: int
+    has_small_shares: bool
 
     @property
     def count(self) -> int:
-        return math.prod(self.data.shape[:-1])
+        return math.prod(self.data.shape) // self.length
 
     @property
     def length(self) -> int:
-        return self.data.shape[-1]
+        length: int = self.data.shape[self.operator.attributes["axis"]]
+        return length
 
 
 def rows_of(operator: Operator, data: Value, output: Value, constants: SoftmaxConstants, target: Target) -> Rows | None:
     """The rows of a softmax; None where it is along another axis, rows are short, or the target has no tables."""
     vectors = BYTE_TABLES.get(target.profile)
-    if vectors is None or operator.attributes["axis"] != len(data.shape) - 1 or data.shape[-1] < vectors.width:
+    axis = operator.attributes["axis"]
+    if vectors is None or math.prod(data.shape[axis + 1 :]) != 1 or data.shape[axis] < vectors.width:
         return None
     # A sum is at least the power of the largest value.
     (most,) = np.nonzero(constants.numerators / constants.exponentials[0] >= NOTHING)
-    return Rows(operator, data, output, vectors, min(-(-(int(most.max(initial=0)) + 1) // LANES) * LANES, ENTRIES))
+    entries = min(-(-(int(most.max(initial=0)) + 1) // LANES) * LANES, ENTRIES)
+    return Rows(operator, data, output, vectors, entries, bool(constants.factor <= MOST_SHARE))
 
 
 def constants_of(constants: SoftmaxConstants) -> tuple[Array, Array]:
@@ -144,8 +162,14 @@ class _Writer:
             with T.vectorized(0, LANES) as lane:
                 T.buffer_store(table, value(first + lane), [first + lane])
 
+        if rows.has_small_shares:
+            reciprocal = T.Bind(tirx.const(1.0, "float64") / T.cast(total, "float64"))
+
         def computed(distance: Any) -> Any:
-            return kept(nearest_quotient(self.numerators[distance], total))
+            numerator = self.numerators[distance]
+            if rows.has_small_shares:
+                return kept(nearest_share(numerator, reciprocal))
+            return kept(nearest_quotient(numerator, total))
 
         repeat(rows.entries // LANES, lambda block: store(block * LANES, computed))
         repeat(
@@ -171,3 +195,14 @@ class _Writer:
         repeat(length // width, lambda index: body(index * width))
         if length % width:
             body(length - width)
+
+
+def nearest_share(numerator: Any, reciprocal: Any) -> Any:
+    """A numerator of a row times the float64 reciprocal of its sum, as the quotient's next int32, halves to even.
+
+    A numerator is a binary32 number times a whole one of up to 2^9, a sum is a binary32 number that is no smaller than
+    the former. So a quotient from 0.49 to 2^9 that is not a tie is at least 2^-35 away from one, and the product is
+    within 2^-43 of it. Rounded to multiples of 2^-36, products are ties where quotients are, and nowhere else.
+    """
+    rounder = tirx.const(ROUNDER_36, "float64")
+    return nearest_whole(rounded_alone(numerator * reciprocal + rounder, "float64") - rounder)

@@ -113,6 +113,10 @@ LET_THROUGH: Mapping[str, str] = {
     "math.prod(windows.image) <= LEAST_SHARED_VALUES": SHARED_ROWS,
     "AverageSlide: tirx.const(0, 'int16'): 0 -> 1": OF_ZERO,
     "MaximumSlide: self.types[1]: 1 -> 2": OTHER_WAY,
+    "rows_of: vectors is None or math.prod(data.shape[axis + 1:]) != 1 or data.shape[axis] < vectors.width: "
+    "vectors is None -> vectors is not None": OTHER_WAY,
+    "rows_of: vectors is None or math.prod(data.shape[axis + 1:]) != 1 or data.shape[axis] < vectors.width: "
+    "data.shape[axis] < vectors.width -> data.shape[axis] <= vectors.width": OTHER_WAY,
     "_is_any: _every(-1, lanes): -1 -> 1": OTHER_WAY,
     "_is_any: _every(0, lanes): 0 -> 1": AGAIN,
     "_is_any: -1: 1 -> 2": OTHER_WAY,
@@ -187,6 +191,7 @@ def _looked_up(profile: str) -> None:
 def _softmax_of_rows(profile: str) -> None:
     vectors.test_softmax_of_rows(profile, 0.05)
     vectors.test_softmax_of_rows(profile, 0.003)
+    vectors.test_softmax_of_shares_that_are_ties(profile)
     vectors.test_softmax_on_threads()
 
 

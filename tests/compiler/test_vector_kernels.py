@@ -101,17 +101,19 @@ def test_parts_of_rows_on_threads() -> None:
 def test_softmax_of_rows(profile: str, scale: float) -> None:
     """Rows that take turns, alone and with a rest; equal values, one that is far above all others, and any."""
     target = host_target(profile)
-    for element, shape in (("u8", (9, 77)), ("s8", (1, 64)), ("u8", (3, 5, 130))):
+    cases: list[tuple[ElementType, Shape, int]] = [("u8", (9, 77), 1), ("s8", (1, 64), 1), ("u8", (3, 5, 130), 2)]
+    for element, shape, axis in (*cases, ("s8", (9, 77, 1), 1), ("u8", (3, 70, 2), 1)):
         values = stored_values(shape, element)
         low, high = RANGES[element]
-        values[0] = values[0, ..., :1]
-        values[-1] = np.where(np.arange(shape[-1]) == 3, high, low)
+        rows = np.moveaxis(values, axis, -1)
+        rows[0] = rows[0, ..., :1]
+        rows[-1] = np.where(np.arange(shape[axis]) == 3, high, low)
         zero_point = low
         graph = graph_of(
             Kind.SOFTMAX,
             [value_of("data", shape, element, scale, 11)],
             value_of("made", shape, element, 1 / 256, zero_point),
-            axis=len(shape) - 1,
+            axis=axis,
             beta=1.0,
         )
         assert_operator_exact(graph, target, [values])
@@ -120,10 +122,10 @@ def test_softmax_of_rows(profile: str, scale: float) -> None:
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.matrix(at_most=1)
 def test_softmax_of_shares_that_are_ties(profile: str) -> None:
-    """Rows of 1 to 30 equal largest values, each of which gets a whole number of halves in some."""
-    shape = (30, 197)
-    values = np.where(np.arange(shape[1]) < np.arange(1, 31)[:, np.newaxis], 200, 0).astype(np.uint8)
-    for steps in (15, 21, 254):
+    """Rows of 1 to 197 equal largest values, each of which gets a whole number of halves in some."""
+    shape = (197, 197)
+    values = np.where(np.arange(shape[1]) < np.arange(1, 198)[:, np.newaxis], 200, 0).astype(np.uint8)
+    for steps in (15, 21, 254, 255, 511, 765):
         made = value_of("made", shape, "u8", 1 / (steps + 0.5), 0)
         graph = graph_of(Kind.SOFTMAX, [value_of("data", shape, "u8", 2.0, 100)], made, axis=1, beta=1.0)
         assert_operator_exact(graph, host_target(profile), [values])

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from int8tune.schedules.target import PROFILES
 from tests import conftest, mutants, stages
 from tests.stages import TIERS, Stage, run
 from tests.support.mutation.mutant_tests import files_for
 from tests.support.mutation.source_mutants import mutants_of
-from tests.support.run import quiet
+from tests.support.run import probes, quiet
 from tests.support.run.appended import appended
 from tests.support.run.made_once import FOLDER, made_once
 from tests.support.run.thinned import one_in, representatives
@@ -366,6 +367,13 @@ class TestThinned:
 
     def test_one_in_some(self) -> None:
         assert [bool(each.marks) for each in one_in(3, range(7))] == [False, True, True] * 2 + [False]
+
+    def test_profiles_of_other_machines_come_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        (avx2,) = (profile.needs for profile in PROFILES if profile.name == "x86-avx2")
+        monkeypatch.setattr(probes, "cpu_features", lambda: avx2)
+        thinned = one_in(4, [("x86-amx", 1), ("x86-avx2", 1), ("generic", "x86-amx"), ("arm-neon", 2)])
+        assert [each.values[0] for each in thinned] == ["x86-avx2", "arm-neon", "x86-amx", "generic"]
+        assert [bool(each.marks) for each in thinned] == [False, True, True, True]
 
 
 class TestMatrix:

@@ -1,4 +1,7 @@
-"""Parameters of tests of which the quick run takes representatives: the others are `thorough`."""
+"""Parameters of tests of which the quick run takes representatives: the others are `thorough`.
+
+Representatives of profiles are those that this machine runs, if it runs any.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from int8tune.schedules.target import PROFILES
+
 
 def one_in(count: int, values: Iterable[Any]) -> list[Any]:
     """All values, of which those behind the first of each `count` are `thorough`; tuples are several parameters."""
-    return [_param(each, at % count == 0) for at, each in enumerate(values)]
+    ordered = sorted(values, key=lambda value: is_skipped(_parts(value)))
+    return [_param(each, at % count == 0) for at, each in enumerate(ordered)]
 
 
 def chosen(values: Iterable[Any], is_quick: Callable[[Any], bool]) -> list[Any]:
@@ -38,6 +44,17 @@ def covering(shown: Sequence[frozenset[Hashable]]) -> list[int]:
         chosen.append(best)
         missing -= shown[best]
     return chosen
+
+
+def is_skipped(values: Iterable[Any]) -> bool:
+    """Whether one of the values of a test is the name of an x86 profile that this machine's CPU can't run."""
+    names = {value for value in values if isinstance(value, str)}
+    profiles = [profile for profile in PROFILES if profile.name in names and profile.name.startswith("x86-")]
+    if not profiles:
+        return False
+    from tests.support.run.probes import cpu_features  # here, as probes import what starts processes
+
+    return any(profile.needs - cpu_features() for profile in profiles)
 
 
 def _param(value: Any, is_quick: bool) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT, TESTS
-from tests.support.run.thinned import covering
+from tests.support.run.thinned import covering, is_skipped
 
 DEADLINE = pytest.StashKey[float]()
 NOT_STARTED = "not started"
@@ -85,11 +85,12 @@ def _rest_of_matrices(items: list[pytest.Item]) -> Iterator[pytest.Item]:
             matrices.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for matrix in matrices.values():
         marker = next(matrix[0].iter_markers("matrix"))
+        matrix.sort(key=lambda item: is_skipped(value for _, value in _values(item)))
         quick = covering([_values(item) for item in matrix])[: marker.kwargs.get("at_most")]
         yield from (item for at, item in enumerate(matrix) if at not in quick)
 
 
-def _values(item: pytest.Function) -> frozenset[Hashable]:
+def _values(item: pytest.Function) -> frozenset[tuple[str, Hashable]]:
     values = item.callspec.params if hasattr(item, "callspec") else {}
     return frozenset((name, value if isinstance(value, Hashable) else id(value)) for name, value in values.items())
 
