@@ -120,7 +120,7 @@ def trained(images: Array, classes: Array) -> Parameters:
 
 
 def _gradients(parameters: Parameters, images: Array, classes: Array) -> Parameters:
-    """Of the mean cross-entropy of a batch."""
+    """The gradients of the mean cross-entropy of a batch."""
     made = [images]
     for stride, name in zip(STRIDES, SHAPES, strict=False):
         weights, bias = parameters[name]

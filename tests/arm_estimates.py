@@ -82,7 +82,7 @@ class Row:
 
     @property
     def share_of_whole_bound(self) -> float:
-        """Of what the products and requantizing take."""
+        """The share of the kernel's cycles that the products and requantizing take."""
         outputs = math.prod(self.workload.output_shape)
         return (self.workload.macs / MACS_OF_BOUND + outputs * REQUANTIZING) / self.own
 
@@ -96,7 +96,7 @@ def plain_target() -> Target:
 
 
 def cycles(function: Any, target: Target) -> float:
-    """Of a PrimFunc, compiled for the target."""
+    """The estimated cycles of a PrimFunc, compiled for the target."""
     return cycles_and_vectors(function, target)[0]
 
 
@@ -121,7 +121,7 @@ def default_kernel(template: Template, workload: Workload, target: Target) -> Ke
 
 
 def stock_cycles(workload: Workload) -> float | None:
-    """Of TVM's intrinsic with the best of its tiles; it multiplies s8 by s8."""
+    """The cycles of TVM's intrinsic with the best of its tiles; it multiplies s8 by s8."""
     if isinstance(workload, DepthwiseConv2d):
         return None
     image = image_of(workload)
@@ -130,7 +130,7 @@ def stock_cycles(workload: Workload) -> float | None:
 
 
 def plain_cycles(workload: Workload) -> float:
-    """Of the generic template: its default, and some random configs with sums in several registers."""
+    """The fewest cycles of the generic template's default and some random configs with sums in several registers."""
     found = []
     for lanes in PLAIN_LANES:
         target = replace(plain_target(), vector_lanes=lanes)

@@ -140,7 +140,7 @@ class Reached:
 
 
 def reached(figure: Figure, values: dict[str, Any]) -> Reached:
-    """Of the values of a comparison, as `--format json` prints them."""
+    """What a comparison reached, by its values as `--format json` prints them."""
     layers = values["layers"]
     known = [value for layer in layers if (value := _value(layer, figure.measure)) is not None]
     wrong = sum(layer["outcome"] != "ok" for layer in layers)
@@ -170,7 +170,7 @@ def measured(figure: Figure, options: Sequence[str]) -> tuple[Figure, Reached]:
 
 
 def row(figure: Figure, found: Reached) -> str:
-    """Of the table."""
+    """A figure's row of the table."""
     numbers = ("-" if value is None else f"{value:.2f}" for value in (found.mean, found.lowest, figure.goal))
     verdict = "reached" if found.meets(figure) else "missed"
     measure = figure.measure.replace("_", " ")
@@ -240,7 +240,7 @@ def from_bundle(device: str, folder: Path, results: Path | None, chosen: Sequenc
 
 
 def _bytes(layer: Workload) -> int:
-    """Of the arrays of a case."""
+    """How many bytes the arrays of a case take."""
     return prod(layer.data_shape) + prod(layer.weight_shape) + prod(layer.output_shape)
 
 

@@ -53,7 +53,7 @@ OURS: Mapping[str, Mapping[str, Any]] = {
 
 
 class Figures(NamedTuple):
-    """Of one model on the test inputs: shares, signal to noise in decibels, and the seconds of cores of its making.
+    """Figures of one model on the test inputs: shares, signal to noise in decibels, and the core seconds of its making.
 
     `p_value` is that of the paired test of its top-1 and the float model's (McNemar's, exact).
     """

@@ -29,6 +29,7 @@ from int8tune.compiler.operator_kernels.kernel import (
     stored,
 )
 from int8tune.compiler.operator_kernels.lookup import look_up
+from int8tune.compiler.operators.base import stored as stored_array
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.softmax import SoftmaxConstants
 from int8tune.compiler.program import Array
@@ -172,9 +173,11 @@ class _Writer:
             return kept(nearest_quotient(numerator, total))
 
         repeat(rows.entries // LANES, lambda block: store(block * LANES, computed))
+        # As a constant of its own: TVM takes a reinterpreted 0 for a pointer.
+        nothing = stored_array(np.array(zero_point_of(rows.output)), rows.operator, rows.output).view(np.uint8)
         repeat(
             (ENTRIES - rows.entries) // LANES,
-            lambda block: store(rows.entries + block * LANES, lambda _: kept(T.int32(0))),
+            lambda block: store(rows.entries + block * LANES, lambda _: T.uint8(int(nothing))),
         )
         return table
 

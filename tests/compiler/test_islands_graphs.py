@@ -68,7 +68,7 @@ def test_what_is_around_islands_is_exact(tmp_path: Path) -> None:
 
 
 def test_integers_are_compared_on_what_islands_made(tmp_path: Path) -> None:
-    """Of half a million numbers some are so near the middle between two steps that they are rounded otherwise."""
+    """Some of half a million numbers are so near the middle between two steps that they are rounded otherwise."""
     shape = (8, 64, 32, 32)
     w = IslandWriter(shape)
     parameters = [w.constant("step", 0.008), w.constant("middle", 128, np.uint8)]
@@ -337,7 +337,7 @@ def test_whole_models(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_a_bias_of_rows_is_none_of_channels(is_stored: bool, tmp_path: Path) -> None:
-    """Of as many values as there are channels, but one for each row."""
+    """The bias has as many values as there are channels, but one for each row."""
     w = IslandWriter((6, 12))
     w.constant("w", w.rng.integers(-127, 128, (12, 6)), np.int8)
     w.node("DequantizeLinear", ["w", w.constant("w.s", 0.01)], "w.d")

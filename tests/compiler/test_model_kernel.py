@@ -36,7 +36,7 @@ def quantized(length: int) -> Drawn:
 
 
 def model() -> Graph:
-    """Of several outputs, of which one alone ends where the next one may begin."""
+    """A model of several outputs, only one of which ends where the next one may begin."""
     return graph_of([quantized(length) for length in LENGTHS])
 
 

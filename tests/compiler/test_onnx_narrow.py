@@ -116,7 +116,7 @@ def test_products_of_onnx_runtime_with_few_bits(bits: int, points: str, bias: bo
 @pytest.mark.thorough
 @pytest.mark.parametrize("type_", [INT4, UINT4])
 def test_what_is_quantized_to_four_bits_is_saturated(type_: int, tmp_path: Path) -> None:
-    """Of a computed value, of a layer's output, and of a constant."""
+    """Quantizes a computed value, a layer's output, and a constant."""
     w, low = IslandWriter(), RANGES[type_][0]
     parameters = [w.constant("t", 0.11), narrow(w, "m", type_, low + 7)]
     w.constant("k", RNG.normal(0, 2, (6, 1, 1)))

@@ -128,7 +128,7 @@ def test_layers_that_read_one_value_share_its_bytes() -> None:
 
 
 def test_a_bias_of_rows_is_none_of_channels() -> None:
-    """Of as many values as there are channels, but one for each row."""
+    """The bias has as many values as there are channels, but one for each row."""
     layer = Layer(replace(FORMS["gemm"], data=(17, 40)), U16, U16)
     layer.nodes[-2].input.append(layer.constant("b", np.ones((17, 1))))
     graph = read_onnx(layer.file(), "rows")

@@ -205,7 +205,7 @@ def test_every_other_sum_has_one_average(seed: int) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("profile", SOME)
 def test_windows_at_the_border_may_all_be_in_doubt(profile: str) -> None:
-    """Of one scale, every other average of 4 or 6 values is a tie, and none of 9."""
+    """With one scale for data and output, every other average of 4 or 6 values is a tie, and none of 9."""
     graph = pool_of(Kind.AVERAGE_POOL, ((1, 20, 20, 70), (3, 3), (1, 1), (1, 1, 1, 1)), "u8", None, False)
     averages = averages_of(graph.operators[0], graph.values["data"], graph.values["made"])
     assert averages is not None
@@ -237,7 +237,7 @@ def test_nothing_is_written_beside_the_output() -> None:
 
 
 def test_many_doubts_are_no_integers() -> None:
-    """Of large windows so many sums are near a tie that all are averaged as the rule says."""
+    """In large windows, so many sums are near a tie that all are averaged as the rule says."""
     graph = pool_of(Kind.AVERAGE_POOL, ((1, 8, 8, 16), (8, 8), (8, 8), (0, 0, 0, 0)), "u8", (0.0151, 9), False)
     data, output = graph.values["data"], graph.values["made"]
     every = averages_of(graph.operators[0], data, output, most=math.inf)

@@ -156,7 +156,7 @@ WHILE = 119
 
 
 def set_types(*types: int | None) -> Callable[[Any], None]:
-    """Of data, weights, bias and output."""
+    """Sets the types of data, weights, bias and output."""
 
     def change(model: Any) -> None:
         for tensor, code in zip(model.subgraphs[0].tensors, types, strict=True):

@@ -113,7 +113,7 @@ def depthwise() -> Vector:
 
 
 def dense(rows: Sequence[int], bias: Sequence[int], made: Sequence[int], activation: int = 0) -> Vector:
-    """Of each row of the weights 1 to 10 have a sign."""
+    """A dense layer: each row of its weights is 1 to 10, all with the sign of that row."""
     inputs = (Tensor(UNITS, (2, 10), 1.0, -1),)
     weight = Tensor([sign * value for sign in rows for value in range(1, 11)], (3, 10), 1.0)
     constants, output = (weight, Tensor(bias, (3,), 1.0, element="s32")), Tensor(made, (2, 3), 0.5, -1)

@@ -133,7 +133,7 @@ def timed_kernels(template: str) -> dict[str, list[tuple[Config, float]]]:
 
 
 def _is_worth_a_look(config: Mapping[str, Any]) -> bool:
-    """Of hundreds of thousands of configs, those that the space's own rules, which take longer, may let pass."""
+    """Whether the space's own rules, which take longer, may let a config pass; there are hundreds of thousands."""
     if "stages" not in config:
         return True
     rows, channels = (int(config[f"block_{name}"]) for name in ("rows", "channels"))

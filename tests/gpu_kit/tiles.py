@@ -132,7 +132,7 @@ def _fault(tile: Tile, key: str) -> str | None:
 
 
 def _specs(folder: Path, compile_source: Compile, tile: Tile, key: str, is_checked: bool) -> list[dict[str, Any]]:
-    """Of a kernel: one for each case, or the one that times it."""
+    """The specs of a kernel: one for each case, or the one that times it."""
     workload, target = parse_workload(key), gpu_target(TARGET)
     if is_checked:
         target = replace(target, multiprocessors=CHECKED_BLOCKS)

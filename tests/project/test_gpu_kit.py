@@ -94,7 +94,7 @@ def command(name: str, code: str, limit_s: float = 30.0, **more: Any) -> dict[st
 
 
 def room_for_two_parts() -> int:
-    """Of a piece, that the noise of a small kit fills a little more than one."""
+    """The size of a piece such that the noise of a small kit fills a little more than one."""
     return sum((THERE / name).stat().st_size for name in ("day.py", "cuda_driver.py")) + (64 << 10) + 200_000
 
 
@@ -317,7 +317,7 @@ print("packed")
 @pytest.mark.thorough
 @needs_emulated
 def test_layers_are_packed_there_without_tvm(tmp_path: Path) -> None:
-    """Of each goal a layer: a product, first layers, splits, one too small for four warps, and a depthwise one."""
+    """A layer of each goal: a product, first layers, splits, one too small for four warps, and a depthwise one."""
     keys = (
         "dense-u8s8-300x640-o288-float.c-u8",
         "conv2d-u8s8-1x7x7x512-k3x3x512-s1-p1-float.c-u8",

@@ -13,8 +13,8 @@ from typer.main import get_command
 from int8tune.tuner.cli.program import make_program
 from tests.support.places import ROOT
 
-PACKAGES = ("compiler", "quantize", "results", "rpc", "schedules", "tuner")
-SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+FOLDERS = ("compiler", "examples", "quantize", "results", "rpc", "schedules", "tests", "tuner")
+SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:

@@ -171,7 +171,7 @@ def test_layers_in_float_share_the_constants_that_keep_them_so(tmp_path: Path) -
 
 
 def test_what_a_form_alone_costs(path: Path) -> None:
-    """Of a layer that makes the output, all of it; of another one, what it reads and its weights."""
+    """A layer that makes the output costs all of its noise; another one, that of what it reads and of its weights."""
     model = MixedModel(read_float_model(path), samples_of(pictures(40)), Options())
     assert [layer.name for layer in model.layers] == list(LAYERS)
     others = tuple(node.name for node in onnx.load(path).graph.node if node.name != "dense")

@@ -89,7 +89,7 @@ def test_kl_of_a_relu_does_not_count_its_zeros() -> None:
 
 
 def error_of(values: np.ndarray, low: float, high: float) -> float:
-    """Of values rounded to 256 levels."""
+    """The mean squared error of values rounded to 256 levels."""
     step = (high - low) / 255
     zero = round(-low / step)
     rounded = (np.clip(np.rint(values / step) + zero, 0, 255) - zero) * step
@@ -108,7 +108,7 @@ def test_mse_is_the_least_that_a_search_on_the_values_finds(values: np.ndarray) 
 
 
 def test_a_range_of_the_same_values_in_another_unit_is_the_same() -> None:
-    """Of values where a clipped one more or less decides, by a squared error's other part: those that are rounded."""
+    """One clipped value more or less decides here, by the part of the squared error that rounded values make."""
     values = np.random.default_rng(97).standard_t(5, 500).astype(np.float32)
     for calibration in map(Calibration, Method):
         small, large = (threshold(range_of(values * np.float32(2.0**by)), calibration) for by in (-12, 12))

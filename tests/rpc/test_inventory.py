@@ -226,7 +226,7 @@ def test_what_other_transports_need(farm: Path, kind: str, fields: str) -> None:
 
 
 def test_gpus(farm: Path) -> None:
-    """Of this machine, or of a board; beside CPUs, and no two boards with one."""
+    """A GPU belongs to this machine or to a board, may stand beside CPUs, and is never shared by two boards."""
     farm.write_text(
         f'{SSH}gpu = 2\n[[boards]]\nname = "near"\ntransport = "gpu"\n[[boards]]\nname = "cpu"\ntransport = "local"\n'
     )

@@ -151,7 +151,7 @@ def free_servers(farm: StockFarm) -> int:
 
 
 def known_keys(farm: StockFarm) -> set[str]:
-    """Of which the tracker has a server: its process is one of `server:KEY`, free or not."""
+    """The keys for which the tracker has a server: its process is one of `server:KEY`, free or not."""
     from tvm import rpc
 
     info = rpc.connect_tracker("127.0.0.1", farm.port).summary()["server_info"]

@@ -275,7 +275,7 @@ def test_turned_rows_of_a_kernel_of_one_row_are_one_long_row() -> None:
 
 
 def test_widened_rows_are_copied_row_by_row() -> None:
-    """Of the layer's rows, so that a thread copies those that it reads; its dilation counts rows, too."""
+    """The rows are the layer's, so that a thread copies those that it reads; the layer's dilation counts rows, too."""
     form = form_of("conv2d-u8s8-2x17x19x160-k7x1x128-s1-p5.0.6.0-d2x1-float.c-u8", tile_columns=30, rows="widened")
     assert form.image.output == (1, 16 * 19)
     assert (form.runs, form.image.window.dilation) == (7, (1, 2 * 19))
@@ -331,7 +331,7 @@ def test_each_weight_is_packed_once() -> None:
 
 @pytest.mark.parametrize(("window", "rows"), [("k1x7x16-s1-p0.3.0.3", "turned"), ("k7x1x16-s1-p3.0.3.0", "widened")])
 def test_taps_of_turned_and_widened_rows_share_steps(window: str, rows: str) -> None:
-    """Of 160 values of each of seven taps, 32 are left behind two steps: two taps share a third one."""
+    """Two steps take 128 of the 160 values of each of seven taps; two taps share a third step for the 32 left over."""
     form = form_of(f"conv2d-u8s8-1x17x17x160-{window}-float.c-u8", tile_registers=1, rows=rows)
     assert (form.shared_taps, form.pixel_bytes, form.own_steps, form.steps) == (2, 192, 14, 18)
     weight = np.arange(1, 1 + 7, dtype=np.int8)[None, :, None] * np.ones((16, 1, 160), np.int8)

@@ -339,7 +339,7 @@ class TestBanks:
 
     @staticmethod
     def bank(form: GemmForm, row: int, chunk: int) -> int:
-        """Of eight, which 16 bytes wide each."""
+        """Which of the eight banks, each 16 bytes wide, a row's chunk lies in."""
         at = row * form.block_depth + swizzled(row, chunk, form.chunks) * CHUNK_BYTES
         return at // CHUNK_BYTES % 8
 

@@ -181,7 +181,7 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
     ("name", "layers", "most"), [("cuda.wgmma", 73, 1.03), ("cuda.first", 3, 1.03), ("cuda.depthwise", 30, 1.08)]
 )
 def test_costs_choose_what_an_h200_found_fast(name: str, layers: int, most: float) -> None:
-    """Of ten kernels of each layer, or some thirty, as `tests/gpu_kit/there/run_layers.py` timed them there."""
+    """The kernels, ten of each layer or some thirty, were timed there by `tests/gpu_kit/there/run_layers.py`."""
     expected_cycles: Any = COSTS[name]
     lost = []
     for key, kernels in timed_kernels(name).items():

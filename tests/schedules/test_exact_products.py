@@ -83,7 +83,7 @@ def test_columns_that_are_the_same_are_multiplied_once() -> None:
     ],
 )
 def test_it_agrees_with_the_plain_oracle(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every adversarial case, in blocks of few rows on three threads."""
+    """Compares every adversarial case, in blocks of few rows on three threads."""
     monkeypatch.setattr(oracle, "_VALUES", 3000)
     monkeypatch.setattr(oracle, "_STEP_VALUES", 100)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})

@@ -40,7 +40,7 @@ def every_pair(kind: str) -> tuple[Array, Array]:
 
 
 def zero_points(kind: str, seed: int) -> tuple[int, int, int]:
-    """Of the own output, the residual and the sum; sometimes all at one end."""
+    """The zero points of the own output, the residual and the sum; sometimes all at one end."""
     low, high = RANGES[kind]
     if seed % 5 == 0:
         end = (low, high)[seed // 5 % 2]

@@ -170,7 +170,7 @@ def ties_of(workload: Workload) -> tuple[tuple[str, Operands], ...]:
 
 
 def shows(workload: Workload, cases: tuple[tuple[str, Operands], ...], way: Way) -> Array:
-    """Of each output value, whether one of the cases tells a way of rounding from the rule."""
+    """For each output value, whether one of the cases tells a way of rounding from the rule."""
     differs = [way(workload, operands) != reference(workload, operands) for _, operands in cases]
     return np.logical_or.reduce(differs)
 

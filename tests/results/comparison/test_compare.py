@@ -44,7 +44,7 @@ def changes(comparison: Comparison) -> dict[str, Change]:
 @pytest.mark.parametrize("has_duels", [True, False])
 @pytest.mark.parametrize("made_anew", ["best", "default", "all"])
 def test_a_machine_that_is_slower_that_day_changes_nothing(made_anew: str, has_duels: bool) -> None:
-    """Of 6 comparisons of 12 layers, in which nothing changed, one at most claims anything: 5 % of them may."""
+    """At most one of 6 comparisons of 12 layers, in which nothing changed, claims anything: 5 % of them may."""
     wrong = 0
     for seed in range(6):
         a = side_store(Machine(), 2 * seed, has_duels=has_duels, layers=LAYERS[:12])

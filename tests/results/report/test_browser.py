@@ -59,7 +59,7 @@ def comparison() -> Comparison:
 
 
 def boards_page() -> str:
-    """Of a campaign on boards, one of which is off, with what changed since an earlier one."""
+    """The page of a campaign on boards, one of which is off, with what changed since an earlier one."""
     store = played(Fault(FaultKind.SLOW, "pi-2", 5.0, 1e4, 2.0), Fault(FaultKind.UNPLUG, "pi-3", 5.0, 15.0), trials=600)
     return render_html(analyze(store, "c1", {}), comparison())
 

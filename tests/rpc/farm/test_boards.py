@@ -190,7 +190,7 @@ def test_a_process_that_goes_on_in_its_child_is_ended_whenever_that_is_looked_fo
 
 @pytest.mark.parametrize("entry", ["hoards", "hoards_in_children"])
 def test_memory_has_a_limit(ready: Ready, entry: str) -> None:
-    """Of each process where Linux keeps it, and of all of a session's together, under an emulator, too."""
+    """The limit is each process's where Linux keeps it, and all of a session's together, under an emulator, too."""
     agent = ready.agent
     began = time.monotonic()
     reply = ready.run(entry, run_limit_s=20.0)

@@ -178,7 +178,7 @@ def test_a_right_answer_ends_a_row() -> None:
 
 @pytest.mark.parametrize("is_row", [True, False])
 def test_a_row_voids_what_was_said_before_and_a_bad_canary_does_not(is_row: bool) -> None:
-    """Of wrong values that are still held against it, one answer acquits no candidate."""
+    """A candidate against which wrong values are still held is not acquitted by one right answer."""
     limits = Limits(silence_s=None)
     hand = ready(board("b", limits=limits, canary_every=1), board("a", limits=limits), rules=RULES)
     hand.trials(trial("long", run_limit_s=500.0), trial("x"), trial("y"), trial("z"))

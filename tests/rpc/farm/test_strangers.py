@@ -76,7 +76,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
 
 @pytest.fixture(scope="module")
 def key_line(sshd: Sshd, folder: Path) -> str:
-    """Of a board that is provisioned."""
+    """The line of `authorized_keys` for a board that is provisioned."""
     done = provision(board_behind(sshd, "x86", folder / "board"), CACHE, upgrade=False, say=print)
     return done.key_line
 

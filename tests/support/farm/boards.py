@@ -23,7 +23,7 @@ CACHE = ROOT / ".pytest_cache" / "int8tune"
 LIMITS = Limits(connect_s=10.0, transfer_s=10.0, memory_bytes=1 << 30)
 
 AT_ANY_SPEED = "canary_tolerance = 100\n"
-"""Of a board in an inventory, where nothing is said of times: other tests, and other machines, slow it down."""
+"""A line for a board in an inventory where times do not matter: other tests, and other machines, slow it down."""
 
 A53 = ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu")
 CROSS_COMPILER = "aarch64-linux-gnu-gcc"

@@ -198,7 +198,7 @@ def gets_a_terminal(stranger: Stranger) -> Tried:
 
 
 def sets_variables(stranger: Stranger) -> Tried:
-    """Of what ends up running, not of the shell that starts it."""
+    """Looks at the variables of what ends up running, not of the shell that starts it."""
     with stranger.running("-o", "SetEnv=LC_STRANGER=here", stranger.place, "exec sleep 20") as ssh:
         assert _wait_for(lambda: {"sleep", "agent"} & {name for name, _ in stranger.on_board()})
         found = [process.environ() for _, process in stranger.on_board()]

@@ -47,7 +47,7 @@ def build_emulated_library(library: Path, module: Any) -> None:
 
 
 def place(at: Any) -> tuple[Any, Any, Any]:
-    """Of a value, by its number."""
+    """The indices of a value, by its number."""
     return at // (SHAPE[1] * SHAPE[2]), at // SHAPE[2] % SHAPE[1], at % SHAPE[2]
 
 

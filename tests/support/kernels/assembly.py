@@ -202,7 +202,7 @@ def _with_numbered_places(lines: Sequence[str], isa: Isa) -> list[str]:
 
 
 def memory_operands(line: str) -> list[bool]:
-    """Of the operands of an instruction in AT&T's form, which are in memory."""
+    """Which operands of an instruction in AT&T's form are in memory."""
     text = _PREFIX.sub("", line).partition(" ")[2]
     depth, operands = 0, [""]
     for letter in text:

@@ -67,7 +67,7 @@ def language_model(layers: int) -> bytes:
 
 
 def _write_lengths(w: _Writer) -> None:
-    """Of the mask: the last place of each sequence, and how many tokens there are."""
+    """What the mask says: the last place of each sequence, and how many tokens there are."""
     one, place = w.constant("one", np.array([1])), w.constant("place", np.array(1))
     last = w.node("Sub", [w.node("ReduceSum", ["attention_mask", one], "sums"), one], "last")
     w.node("Cast", [last], "lengths", to=6)

@@ -104,7 +104,7 @@ def wrapping_add(left: Node, right: Node) -> Node:
 
 
 def two_pair_sums(node: Call) -> tuple[Node, tuple[Node, Node], tuple[Node, Node]] | None:
-    """Of `total + even data * even weights + odd data * odd weights`: total, data, weights."""
+    """The parts of `total + even data * even weights + odd data * odd weights`: total, data, weights."""
     if intrinsic(node) != "llvm.vp.add":
         return None
     inner, odd = operands(node)[:2]

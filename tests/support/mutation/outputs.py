@@ -133,7 +133,7 @@ def other_nudge(node: Add, _: Subject) -> Iterator[Node]:
 
 
 def other_threshold(node: Node, _: Subject) -> Iterator[Node]:
-    """Of the right shift, which rounds half away from zero."""
+    """Another threshold of the right shift, which rounds half away from zero."""
     if isinstance(node, GT) and isinstance(node.b, Add) and isinstance(node.b.a, RShift):
         yield GE(node.a, node.b)
         yield GT(node.a, node.b.a)
@@ -146,7 +146,7 @@ def without_right_rounding(node: Add, _: Subject) -> Iterator[Node]:
 
 
 def rounded_once(node: Add, _: Subject) -> Iterator[Node]:
-    """Of scalars: the doubled product's high half is not rounded for itself."""
+    """Rounds scalars once: the doubled product's high half is not rounded for itself."""
     if not (isinstance(node.b, Cast) and isinstance(node.b.value, GT) and isinstance(node.a, RShift)):
         return
     high, right = node.a.a, node.a.b

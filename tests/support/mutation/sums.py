@@ -55,7 +55,7 @@ def saturating_dot(node: Call, _: Subject) -> Iterator[Node]:
 
 
 def saturating_pair_sums(node: Call, _: Subject) -> Iterator[Node]:
-    """Of bytes that were widened, the even and the odd ones apart: put together again."""
+    """Puts bytes that were widened, the even and the odd ones apart, together again."""
     if (parts := two_pair_sums(node)) is not None:
         total, (even, odd), weights = parts
         lanes = type_of(even).lanes

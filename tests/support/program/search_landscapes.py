@@ -73,7 +73,7 @@ def bowl_of_sum(config: Mapping[str, Value]) -> float:
 
 
 def smooth(config: Mapping[str, Value]) -> float:
-    """Of `conv_space`: few loads, little waste and a body of medium length are fast."""
+    """The time of a config of `conv_space`: few loads, little waste and a body of medium length are fast."""
     features = conv_space().features(config)
     body = abs(np.log2(features["unrolled_dots"] / 24))
     return float(

@@ -31,7 +31,7 @@ class Written:
 
 
 class NameLog:
-    """Of the programs that are started with `environment`."""
+    """The names that were used by programs started with `environment`."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

@@ -97,7 +97,7 @@ def test_what_travels_imports_the_standard_library_alone() -> None:
 
 @pytest.mark.thorough
 def test_every_100th_byte_matters(kernels: Kernels, tmp_path: Path) -> None:
-    """Of a bundle whose agent is short: the rest is what it is."""
+    """The bundle's agent is short; the rest is as usual."""
     agent = AgentBundle("none", tmp_path, dict.fromkeys(("agent", "libtvm_runtime.so", "libtvm_ffi.so"), ""))
     for name in agent.files:
         (tmp_path / name).write_bytes(random.Random(name).randbytes(5000))

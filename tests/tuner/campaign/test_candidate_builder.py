@@ -163,7 +163,7 @@ def test_a_record_names_the_board_that_answered_last(board: str) -> None:
 
 
 def test_a_file_of_the_probe_that_is_removed_is_told(tmp_path: Path) -> None:
-    """Of a folder that is being removed the probe's files may be the first: no device is to blame."""
+    """The probe's files may be the first to go when a folder is being removed: no device is to blame."""
     library, array = (tmp_path / name for name in ("probe.so", "0.npy"))
     probe = Program(str(library), "", "main", (Case((str(array),), str(array)),))
     for file in (library, array):

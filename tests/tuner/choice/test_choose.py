@@ -63,7 +63,7 @@ def assert_right(found: it.ChoiceResult, limit: float) -> None:
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_the_choice_is_what_its_file_answers(path: Path, tmp_path: Path) -> None:
-    """Of the dense layer alone, so that few networks are compiled."""
+    """Chooses for the dense layer alone, so that few networks are compiled."""
     tests = pictures(60, seed=1)
     right = answers(path, tests)
     labels = np.where(np.arange(60) % 5, right, (right + 1) % 5)

@@ -31,7 +31,7 @@ def test_two_say_it_half_and_half() -> None:
 
 @pytest.mark.thorough
 def test_how_far_it_is_off_is_what_recordings_say() -> None:
-    """Of the quarter of each layer's configs that it expects to be the fastest."""
+    """Looks at the quarter of each layer's configs that the estimate expects to be the fastest."""
     folder = Path(int8tune.tuner.lab.__file__).parent
     layers = [layer for file in sorted(folder.glob("*.parquet")) for layer in read_recording(file)]
     classroom, deviations = Classroom(layers), []

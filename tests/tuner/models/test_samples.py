@@ -172,7 +172,7 @@ def test_small_models_get_more_samples() -> None:
 
 @pytest.mark.thorough
 def test_swapped_summands_are_found(native: Target, tmp_path: Path) -> None:
-    """Of one pair of 65,536 of one layer the sum is another one; one sample of many shows it in an output."""
+    """In one layer, one pair of 65,536 has another sum; one sample of many shows it in an output."""
     path = more_model("resnet8_minmax.qdq.onnx")
     graph = with_file_layouts(read_model(path))
     swapped = [replace(each, inputs=each.inputs[::-1]) if each.kind is Kind.ADD else each for each in graph.operators]

@@ -130,7 +130,7 @@ class TestModelGuidedSearch:
         assert np.median(gaps["spread"]) > 2 * np.median(gaps["random"])
 
     def estimated_space(self) -> ConfigSpace:
-        """Of 15 by 15 points, whose estimate is least at 7, 7; the default is far from it."""
+        """A space of 15 by 15 points, whose estimate is least at 7, 7; the default is far from it."""
         knobs = (Knob("a", tuple(range(15))), Knob("b", tuple(range(15))))
 
         def cycles(config: Mapping[str, Value]) -> dict[str, float]:
