@@ -1,4 +1,4 @@
-"""Sums that ONNX Runtime computes in float, and this library in integers: of layers and reductions."""
+"""Sums that ONNX Runtime computes in float, and this library in integers: of layers, means and reductions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ LAYERS: Mapping[str, str] = {
     "MatMul": "MatMul or Gemm",
     "FusedMatMul": "MatMul or Gemm",
     "MatMulNBits": "MatMul or Gemm",
+    "AveragePool": "AveragePool",
+    "GlobalAveragePool": "GlobalAveragePool",
     "ReduceMean": "ReduceMean",
     "ReduceSum": "ReduceSum",
 }

@@ -15,6 +15,7 @@ from int8tune.tuner.models.accuracy import Difference
 from int8tune.tuner.models.float_layers import more_in_float
 from tests.support.models.onnx_islands import IslandWriter
 from tests.support.models.onnx_models import MODELS, quantized
+from tests.support.models.onnx_operators import operator_model
 from tests.support.models.onnx_tool_forms import TOOL_FORMS
 from tests.support.models.onnx_words import FORMS, U8, U16, Form, Layer
 from tests.support.program.cli_program import in_process
@@ -62,6 +63,9 @@ def test_layers_in_float_are_those_of_the_optimized_model(tmp_path: Path) -> Non
     (tmp_path / "blocks.onnx").write_bytes(Layer(FORMS["blocks"], U8, U8).file())
     assert more_in_float(tmp_path / "blocks.onnx", {}, keeps_int8=True) == {"ConvTranspose": 1}
     assert more_in_float(tmp_path / "blocks.onnx", {"ConvTranspose": 1}, keeps_int8=True) == {}
+    mean = operator_model("GlobalAveragePool", [((1, 8, 8, 8), 0.05, 3)], (0.1, 3), dtypes=[np.uint8, np.int8])
+    (tmp_path / "mean.onnx").write_bytes(mean.SerializeToString())
+    assert more_in_float(tmp_path / "mean.onnx", {}, keeps_int8=True) == {"GlobalAveragePool": 1}
     (tmp_path / "damaged.onnx").write_bytes(file[:-9])
     assert more_in_float(tmp_path / "damaged.onnx", {}, keeps_int8=True) == {}
 
