@@ -1,9 +1,9 @@
 """The softmax of the float rule along rows, in vectors. This module imports TVM.
 
 A row's sum has an order, so that each addition waits for the one before: several rows take turns. An output depends on
-nothing but the distance from the row's largest value, so that a row has a table of 256 outputs, of which those are
-computed that can be above 0. They are products with the sum's reciprocal, which give the rounded quotients themselves
-(`nearest_share`).
+nothing but the distance from the row's largest value, so that a row has a table of outputs by distance, as far as its
+smallest value is away; of these, what can be above 0 is computed. They are products with the sum's reciprocal, which
+give the rounded quotients themselves (`nearest_share`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Writer:
         rows = self.rows
         first = T.Bind(T.min(group * self.together, rows.count - self.together))
         starts = [T.Bind((first + row) * rows.length) for row in range(self.together)]
-        largest = [self._largest(start) for start in starts]
+        largest, smallest = ([self._end(start, choose) for start in starts] for choose in (T.max, T.min))
         # Each on its own: LLVM would take adjacent ones for a vector.
         sums = [T.alloc_buffer((1,), "float32") for _ in starts]
         for total in sums:
@@ -132,27 +132,28 @@ class _Writer:
                 at = T.cast(self.values[start + place], "int32") + ahead[row]
                 T.buffer_store(sums[row], sums[row][0] + self.exponentials[at], [0])
         for row, start in enumerate(starts):
-            self._outputs(start, largest[row], self._table(sums[row][0]))
+            farthest = T.cast(largest[row], "int32") - T.cast(smallest[row], "int32")
+            self._outputs(start, largest[row], self._table(sums[row][0], T.Bind(farthest // LANES + 1)))
 
-    def _largest(self, start: Any) -> Any:
-        """The largest stored value of a row."""
+    def _end(self, start: Any, choose: Callable[[Any, Any], Any]) -> Any:
+        """The largest stored value of a row, or the smallest."""
         width, dtype = self.rows.vectors.width, TYPES[self.rows.data.type]
-        most = T.alloc_buffer((width,), dtype)
-        store_vector(most, 0, load_bytes(self.values, start, width), width)
+        found = T.alloc_buffer((width,), dtype)
+        store_vector(found, 0, load_bytes(self.values, start, width), width)
 
         def take(at: Any) -> None:
-            found = T.max(load_bytes(most, 0, width), load_bytes(self.values, start + at, width))
-            store_vector(most, 0, found, width)
+            chosen = choose(load_bytes(found, 0, width), load_bytes(self.values, start + at, width))
+            store_vector(found, 0, chosen, width)
 
         self._over_row(take)
         while width > 1:
             width //= 2
-            store_vector(most, 0, T.max(load_bytes(most, 0, width), load_bytes(most, width, width)), width)
-        return T.Bind(most[0])
+            store_vector(found, 0, choose(load_bytes(found, 0, width), load_bytes(found, width, width)), width)
+        return T.Bind(found[0])
 
-    def _table(self, total: Any) -> Any:
-        """The outputs of all distances, as bytes without a sign."""
-        rows = self.rows
+    def _table(self, total: Any, blocks: Any) -> Any:
+        """The outputs of the distances of some blocks of `LANES`, as bytes without a sign."""
+        rows, computed_blocks = self.rows, self.rows.entries // LANES
         table = T.alloc_buffer((ENTRIES,), "uint8")
 
         def kept(steps: Any) -> Any:
@@ -172,11 +173,11 @@ class _Writer:
                 return kept(nearest_share(numerator, reciprocal))
             return kept(nearest_quotient(numerator, total))
 
-        repeat(rows.entries // LANES, lambda block: store(block * LANES, computed))
+        repeat(T.min(blocks, computed_blocks), lambda block: store(block * LANES, computed))
         # As a constant of its own: TVM takes a reinterpreted 0 for a pointer.
         nothing = stored_array(np.array(zero_point_of(rows.output)), rows.operator, rows.output).view(np.uint8)
         repeat(
-            (ENTRIES - rows.entries) // LANES,
+            T.max(blocks - computed_blocks, 0),
             lambda block: store(rows.entries + block * LANES, lambda _: T.uint8(int(nothing))),
         )
         return table
