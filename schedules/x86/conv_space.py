@@ -24,6 +24,9 @@ PACK_CYCLES, PACK_CYCLES_PER_SUM = 3.2, 0.12
 BESIDE_CYCLES, BESIDE_CYCLES_PER_SUM, BESIDE_SUMS = 2.8, 0.3, 12
 # Bytes of weights that stay in the first-level cache; what is read beyond in a cycle; bytes that are copied in a cycle.
 CACHED_BYTES, STREAMED_BYTES, COPIED_BYTES = 24 << 10, 30, 4
+# Bytes that come from another core's cache in a cycle: of 0.5, 1, 2 and 6, six networks were fastest with 2, on two cores
+# of a Zen 4.
+CROSSING_BYTES = 2
 # Weights that are used once, beyond what a second-level cache holds: from there on, the core's prefetchers lose.
 FETCHED_AHEAD_BYTES = 3 << 19
 # By how much code for narrower tiles must lower the estimate to be worth its bytes.
@@ -133,7 +136,15 @@ def estimated_cycles(form: ConvForm) -> float:
     if form.narrow_columns:
         row += _tile_cycles(form, form.narrow_columns)
     late = 0 if uses_weights_once(image) else late_cycles(form)
-    return form.largest_share / form.tiles_of_a_row * row + copied / form.threads + late
+    return form.largest_share / form.tiles_of_a_row * row + copied / form.threads + late + _crossing_cycles(form)
+
+
+def _crossing_cycles(form: ConvForm) -> float:
+    """Cycles in which a thread that computes some channels of all pixels reads what other threads have written."""
+    image = form.image
+    if form.outer != "weights" or uses_weights_once(image):
+        return 0
+    return image.batch * image.height * image.width * image.channels * (1 - 1 / form.threads) / CROSSING_BYTES
 
 
 def _tile_cycles(form: ConvForm, columns: int) -> float:
