@@ -24,8 +24,8 @@ PACK_CYCLES, PACK_CYCLES_PER_SUM = 3.2, 0.12
 BESIDE_CYCLES, BESIDE_CYCLES_PER_SUM, BESIDE_SUMS = 2.8, 0.3, 12
 # Bytes of weights that stay in the first-level cache; what is read beyond in a cycle; bytes that are copied in a cycle.
 CACHED_BYTES, STREAMED_BYTES, COPIED_BYTES = 24 << 10, 30, 4
-# Bytes that come from another core's cache in a cycle: of 0.5, 1, 2 and 6, six networks were fastest with 2, on two cores
-# of a Zen 4.
+# Bytes that come from another core's cache in a cycle: of 0.5, 1, 2 and 6, six networks were fastest with 2, on two
+# cores of a Zen 4.
 CROSSING_BYTES = 2
 # Weights that are used once, beyond what a second-level cache holds: from there on, the core's prefetchers lose.
 FETCHED_AHEAD_BYTES = 3 << 19

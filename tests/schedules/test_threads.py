@@ -43,6 +43,20 @@ def test_the_knob_says_whether_threads_share_the_work(key: str) -> None:
         assert space.features(config)["threads"] == threads
 
 
+@pytest.mark.parametrize(
+    ("key", "outer"),
+    [
+        ("conv2d-u8s8-1x56x56x64-k1x1x256-s1-p0-float.c-u8", "image"),
+        ("conv2d-u8s8-1x28x28x512-k1x1x128-s1-p0-float.c-u8", "image"),
+        ("conv2d-u8s8-1x7x7x512-k3x3x512-s1-p1-float.c-u8", "weights"),
+    ],
+)
+def test_threads_share_rows_where_more_is_read_of_the_image_than_of_weights(key: str, outer: str) -> None:
+    """What another core wrote takes longer to read."""
+    workload, target = parse_workload(key), replace(any_target("x86-avx512vnni"), threads=2)
+    assert template_for(workload, target).space(workload, target).default["outer"] == outer
+
+
 def test_one_thread_is_no_choice() -> None:
     workload, target = parse_workload(LARGE[0]), any_target("x86-avx512vnni")
     names = [knob.name for knob in template_for(workload, target).space(workload, target).knobs]
