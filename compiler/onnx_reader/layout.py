@@ -41,6 +41,8 @@ JOINING = (
 # These may drop axes.
 REDUCING = (Kind.MEAN, Kind.SUM, Kind.REDUCE_MAX, Kind.REDUCE_MIN, Kind.ARG_MAX, Kind.ARG_MIN)
 PRODUCTS = (Kind.DENSE, Kind.MATMUL)
+# Values of a softmax from which on it is worth to have them side by side.
+LEAST_ROW = 64
 # These have operators for values of any layout on both sides.
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.FLOAT, Kind.OTHER)
 
@@ -79,6 +81,9 @@ class _Layout:
                 yield operator
             case Kind.FLOAT:
                 yield from self._in_file_order(operator)
+            case Kind.SOFTMAX:
+                for each in self._on_axes(operator):
+                    yield from self._along_rows(each) if each.kind is Kind.SOFTMAX else (each,)
             case _:
                 yield from self._on_axes(operator)
 
@@ -127,6 +132,29 @@ class _Layout:
             yield replace(self._with_constants(operator), attributes=_attributes_moved(operator))
         else:
             yield from self._in_file_order(operator)
+
+    def _along_rows(self, softmax: Operator) -> Iterator[Operator]:
+        """A softmax whose values lie apart, between transpositions that have them side by side: kernels take rows."""
+        (source,), (made,) = softmax.inputs, softmax.outputs
+        axis, shape = softmax.attributes["axis"], self.values[source].shape
+        if math.prod(shape[axis + 1 :]) == 1 or shape[axis] < LEAST_ROW:
+            yield softmax
+            return
+        order = (*(other for other in range(len(shape)) if other != axis), axis)
+        rows, shares = (self._reordered(name, order) for name in (source, made))
+        back = tuple(order.index(place) for place in range(len(order)))
+        yield self._transposition(softmax, source, rows, order)
+        yield replace(
+            softmax, inputs=(rows,), outputs=(shares,), attributes={**softmax.attributes, "axis": len(order) - 1}
+        )
+        yield self._transposition(softmax, shares, made, back)
+
+    def _reordered(self, name: str, order: tuple[int, ...]) -> str:
+        """A value that is another one with its axes in some order."""
+        value = self.values[name]
+        made = replace(value, name=self._unused(name), shape=tuple(value.shape[axis] for axis in order))
+        self.values[made.name] = made
+        return made.name
 
     def _keeps_order(self, mean: Operator) -> bool:
         """Whether the axes that a mean keeps are in one order in the file and in the graph."""

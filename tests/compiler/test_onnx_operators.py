@@ -222,6 +222,24 @@ def test_tables_have_every_value_right(dtype: Any, operator: str, fields: dict[s
                 assert differ == 0
 
 
+@TYPES
+@pytest.mark.parametrize(("shape", "axis"), [((2, 70, 5), 1), ((3, 5, 70, 6), 2), ((1, 5, 6, 70), 3), ((66, 7), 0)])
+def test_softmax_of_values_that_lie_apart(dtype: Any, shape: tuple[int, ...], axis: int) -> None:
+    """They are transposed, so that its kernel takes rows; axes of few values are not worth it."""
+    data: Form = (shape, 0.05, low(dtype) + 7)
+    model = operator_model("Softmax", [data], (1 / 256, low(dtype)), dtype, axis=axis)
+    graph, differ = compared(model, feeds_of([data], dtype))
+    (softmax,) = (each for each in graph.operators if each.kind is Kind.SOFTMAX)
+    assert softmax.attributes["axis"] == len(shape) - 1
+    assert graph.values[softmax.inputs[0]].shape[-1] == shape[axis]
+    assert differ == 0
+    short: Form = ((2, 9, 5), *data[1:])
+    few, _ = compared(
+        operator_model("Softmax", [short], (1 / 256, low(dtype)), dtype, axis=1), feeds_of([short], dtype)
+    )
+    assert Kind.TRANSPOSE not in [each.kind for each in few.operators]
+
+
 def test_requantization_is_a_table() -> None:
     for dtype, scale, zero_point in ((np.int8, 0.03, -9), (np.uint8, 0.011, 3)):
         writer = Writer([1, 256])
