@@ -14,7 +14,7 @@ import numpy as np
 
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_nodes import NODES, Applied
-from int8tune.compiler.onnx_reader.fused import ACTIVATIONS, Ending, Fusion
+from int8tune.compiler.onnx_reader.fused import ACTIVATIONS, Fusion
 from int8tune.compiler.onnx_reader.gelus import with_gelu
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations
@@ -113,7 +113,7 @@ class Expressions:
         is_one = len(last.inputs) == 2 and {self._stored_type(name) for name in last.inputs} == {type_}
         if last.computes not in SUMS or not is_one:
             return False
-        return self._fusion.clamp(Ending(made, (), tuple(activations), ())) in (None, STORED_RANGES[type_])
+        return self._fusion.stored_bounds(made, activations) == STORED_RANGES[type_]
 
     def _stored_type(self, name: str) -> str | None:
         """The type of an 8-bit value, constant or not; None of all else."""

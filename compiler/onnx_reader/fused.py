@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,16 +109,18 @@ class Fusion:
         return readers[0], activation, next_
 
     def clamp(self, ending: Ending) -> tuple[int, int] | None:
-        """The bounds of the activations in stored values; None without any.
+        """The bounds of the activations in stored values; None without any."""
+        return self.stored_bounds(ending.name, ending.activations) if ending.activations else None
+
+    def stored_bounds(self, name: str, activations: Iterable[Node]) -> tuple[int, int]:
+        """The bounds of stored values behind activations.
 
         To quantize is monotonic, so quantized bounds bound quantized values exactly.
         """
-        if not ending.activations:
-            return None
-        quantization = self._quantizations.stored[ending.name]
-        limits = STORED_RANGES[self._file.forms[ending.name][0]]
+        quantization = self._quantizations.stored[name]
+        limits = STORED_RANGES[self._file.forms[name][0]]
         low, high = limits
-        for node in ending.activations:
+        for node in activations:
             least, most = (_stored(bound, quantization, limits) for bound in self._bounds(node))
             # Where a Clip's bounds cross, the upper one is what ONNX makes of every value.
             least = min(least, most)

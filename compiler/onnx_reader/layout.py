@@ -141,20 +141,13 @@ class _Layout:
             yield softmax
             return
         order = (*(other for other in range(len(shape)) if other != axis), axis)
-        rows, shares = (self._reordered(name, order) for name in (source, made))
+        rows, shares = (self._insert(name, order) for name in (source, made))
         back = tuple(order.index(place) for place in range(len(order)))
         yield self._transposition(softmax, source, rows, order)
         yield replace(
             softmax, inputs=(rows,), outputs=(shares,), attributes={**softmax.attributes, "axis": len(order) - 1}
         )
         yield self._transposition(softmax, shares, made, back)
-
-    def _reordered(self, name: str, order: tuple[int, ...]) -> str:
-        """A value that is another one with its axes in some order."""
-        value = self.values[name]
-        made = replace(value, name=self._unused(name), shape=tuple(value.shape[axis] for axis in order))
-        self.values[made.name] = made
-        return made.name
 
     def _keeps_order(self, mean: Operator) -> bool:
         """Whether the axes that a mean keeps are in one order in the file and in the graph."""
@@ -195,11 +188,12 @@ class _Layout:
         names = {"layers": (inserted,), "operator": "", "inputs": (source,), "outputs": (made,)}
         return replace(operator, kind=Kind.TRANSPOSE, clamp=None, attributes=attributes, **names)  # type: ignore[arg-type]
 
-    def _insert(self, name: str) -> str:
-        """A value that is another one in the file's layout."""
-        value = replace(self._file_values[name], name=self._unused(name))
-        self.values[value.name] = value
-        return value.name
+    def _insert(self, name: str, order: tuple[int, ...] = TO_FILE) -> str:
+        """A value that is another one with its axes in some order: an image's in the file's, unless one is given."""
+        value = self.values[name]
+        made = replace(value, name=self._unused(name), shape=tuple(value.shape[axis] for axis in order))
+        self.values[made.name] = made
+        return made.name
 
     def _unused(self, name: str) -> str:
         return free_name(f"{name}/moved", self.values)

@@ -164,14 +164,12 @@ class _Writer:
             with T.vectorized(0, LANES) as lane:
                 T.buffer_store(table, value(first + lane), [first + lane])
 
+        share_of: Callable[[Any, Any], Any] = nearest_quotient
         if rows.has_small_shares:
-            reciprocal = T.Bind(tirx.const(1.0, "float64") / T.cast(total, "float64"))
+            share_of, total = nearest_share, T.Bind(tirx.const(1.0, "float64") / T.cast(total, "float64"))
 
         def computed(distance: Any) -> Any:
-            numerator = self.numerators[distance]
-            if rows.has_small_shares:
-                return kept(nearest_share(numerator, reciprocal))
-            return kept(nearest_quotient(numerator, total))
+            return kept(share_of(self.numerators[distance], total))
 
         repeat(T.min(blocks, computed_blocks), lambda block: store(block * LANES, computed))
         # As a constant of its own: TVM takes a reinterpreted 0 for a pointer.

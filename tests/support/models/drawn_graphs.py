@@ -15,6 +15,7 @@ import numpy as np
 from tests.support.models.onnx_models import Writer
 
 IMAGE = (1, 8, 8, 8)
+OPSET = 14
 MOST_CHANNELS, MOST_PIXELS = 32, 16
 TYPES = (np.int8, np.uint8)
 # Types and zero points: all of one type, without zero points, of any, each of its own.
@@ -49,7 +50,7 @@ class DrawnGraph(Writer):
             steps -= self._step(str(self.rng.choice(list(OPERATORS))))
 
     def file(self) -> bytes:
-        return bytes(self.model(self.values[-1].name, opset=14).SerializeToString())
+        return bytes(self.model(self.values[-1].name, opset=OPSET).SerializeToString())
 
     def named(self, values: Any, dtype: Any = np.float32) -> str:
         """A constant."""
@@ -94,7 +95,7 @@ class DrawnGraph(Writer):
         return True
 
     def _shape(self, name: str) -> tuple[int, int, int, int]:
-        (info,) = (each for each in self.model(name, opset=14).graph.output if each.name == name)
+        (info,) = (each for each in self.model(name, opset=OPSET).graph.output if each.name == name)
         one, channels, height, width = (dim.dim_value for dim in info.type.tensor_type.shape.dim)
         return one, channels, height, width
 
