@@ -92,13 +92,21 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any, fused
 
 
 def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any, fused: MultiplyAdd) -> Any:
-    """The int32 product and sum of the fused rule; where it is beyond any output, another that is."""
-    scale = T.reinterpret(rescale[SCALE_ROW, at], dtype="float32")
+    """`scale_fused` with what a channel's rows of `rescale` say."""
     offset = rescale[OFFSET_ROW, at]
     if requantize.exceptions:
         is_exception = T.max(total, 0 - total) == rescale[EXCEPTION_ROW, at]
         offset = T.Select(is_exception, rescale[EXCEPTION_OFFSET_ROW, at], offset)
-    value = fused(T.cast(total, "float32"), scale, _with_sign_of(total, offset))
+    return scale_fused(total, T.reinterpret(rescale[SCALE_ROW, at], dtype="float32"), offset, fused)
+
+
+def scale_fused(total: Any, scale: Any, offset_bits: Any, fused: MultiplyAdd | None = None) -> Any:
+    """The int32 product and sum of the fused rule; where it is beyond any output, another that is.
+
+    Args:
+        offset_bits: of a float32, as an int32.
+    """
+    value = (fused or _fused)(T.cast(total, "float32"), scale, _with_sign_of(total, offset_bits))
     return _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
 
 

@@ -13,8 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operators.base import Array, broadcast_fault, byte_fault, scale_of, stored, zero_point_of
+from int8tune.compiler.operators.base import (
+    STORED_RANGES,
+    Array,
+    broadcast_fault,
+    byte_fault,
+    scale_of,
+    stored,
+    zero_point_of,
+)
 from int8tune.compiler.operators.quantize import half_even
+from int8tune.compiler.rounding.fused_rounding import FusedRounding, fused_rounding
+from int8tune.compiler.rounding.staircases import FixedStaircase
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import quantize_multiplier
 from int8tune.schedules.oracle.reference import scale_fixed_point
@@ -62,6 +72,25 @@ def multiply_constants(operator: Operator, inputs: Sequence[Value], output: Valu
     if operator.rule == "float":
         return MultiplyConstants(ratio=ratio)
     return MultiplyConstants(*quantize_multiplier(float(ratio)))
+
+
+def fused_product(operator: Operator, inputs: Sequence[Value], output: Value) -> FusedRounding | None:
+    """What gives the outputs of the fixed rule for all products of stored values, without exceptions.
+
+    None for the float rule, and where there is no such scale and offset: a power of two has none, nor has a factor of
+    more than 1.
+    """
+    constants = multiply_constants(operator, inputs, output)
+    if constants.ratio is not None:
+        return None
+    one, other = (np.array(STORED_RANGES[value.type], np.int64) - zero_point_of(value) for value in inputs)
+    products = np.outer(one, other)
+    low, high = (bound - zero_point_of(output) for bound in operator.clamp or STORED_RANGES[output.type])
+    least, most, multiplier, shift = (
+        np.array([each], np.int64) for each in (products.min(), products.max(), constants.multiplier, constants.shift)
+    )
+    found = fused_rounding(FixedStaircase(low, high, least, most, multiplier, shift))
+    return None if found is None or found.has_exceptions else found
 
 
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from int8tune.compiler.graph import Kind, Operator, Quantization, Value
+from int8tune.compiler.graph import DTYPES, Kind, Operator, Quantization, Value
 from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.compiler.operators.elementwise import Operation
+from int8tune.compiler.operators.multiply import fused_product
 from int8tune.compiler.operators.word_sums import SUMS, Rounding, WordSums
 from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.target import Target
@@ -230,31 +232,56 @@ PRODUCTS = [
     ((0.27, 0.15, 0.54), (107, 169, 96)),
     ((31.6, 31.6, 1.0), (128, 128, 3)),
 ]
+# Products of the fixed rule that are rounded once, by the fused rule, and three that are not: no offset is right for a
+# power of two, and a shift to the left has no staircase.
+FIXED_PRODUCTS = [
+    ((0.37, 1.0, 1.0), (19, 4, 44)),
+    ((0.0024, 1.0, 1.0), (208, 161, 139)),
+    ((0.00001, 1.0, 1.0), (0, 0, 7)),
+    ((0.0625, 0.0625, 1.0), (128, 128, 128)),
+    ((3.7, 1.0, 1.0), (128, 131, 90)),
+    ((31.6, 31.6, 1.0), (128, 128, 3)),
+]
 
 
 def test_every_product_of_two_bytes(native: Target) -> None:
     assert_every_product_exact(native)
 
 
+@pytest.mark.parametrize("type_", ["u8", "s8"])
+def test_most_products_are_rounded_once(type_: str) -> None:
+    made = _products("fixed", type_, FIXED_PRODUCTS)
+    is_once = [fused_product(each.operator, each.inputs, each.output) is not None for each in made]
+    assert is_once == [True, True, True, False, False, False]
+
+
 def assert_every_product_exact(target: Target) -> None:
     """A product that is not rounded before the zero point is added, or not bounded before that, shows."""
-    drawn, every = [], np.arange(256, dtype=np.uint8)
-    for scales, points in PRODUCTS:
+    drawn = [*_products("float", "u8", PRODUCTS), *_products("fixed", "u8", FIXED_PRODUCTS)]
+    drawn += _products("fixed", "s8", FIXED_PRODUCTS)
+    graph, every = graph_of(drawn), np.arange(256, dtype=np.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = {
+            name: every.view(DTYPES[graph.values[name].type]).reshape(graph.values[name].shape) for name in graph.inputs
+        }
+        assert_exact(graph, target, arrays, Path(folder))
+
+
+def _products(rule: str, type_: str, cases: Sequence[tuple[Sequence[float], Sequence[int]]]) -> list[Drawn]:
+    """Products of every value by every value; zero points are those of u8."""
+    drawn = []
+    for scales, points in cases:
         forms = [
-            Quantization(np.array([scale], np.float32), np.array([point]))
+            Quantization(np.array([scale], np.float32), np.array([point - (128 if type_ == "s8" else 0)]))
             for scale, point in zip(scales, points, strict=True)
         ]
         shapes = (256, 1), (1, 256), (256, 256)
         names = "in0", "in1", "out"
         *inputs, output = (
-            Value(name, shape, "u8", form) for name, shape, form in zip(names, shapes, forms, strict=True)
+            Value(name, shape, type_, form) for name, shape, form in zip(names, shapes, forms, strict=True)
         )
-        made = Operator(Kind.MULTIPLY, ("made",), "", names[:2], ("out",), "float")
-        drawn.append(Drawn(made, tuple(inputs), output))
-    graph = graph_of(drawn)
-    with tempfile.TemporaryDirectory() as folder:
-        arrays = {name: every.reshape(graph.values[name].shape) for name in graph.inputs}
-        assert_exact(graph, target, arrays, Path(folder))
+        drawn.append(Drawn(Operator(Kind.MULTIPLY, ("made",), "", names[:2], ("out",), rule), tuple(inputs), output))
+    return drawn
 
 
 def test_every_word_shifted(native: Target) -> None:
