@@ -39,6 +39,8 @@ FEW, ENOUGH = 9, 27
 OFFSET_UNIT = 2.0**-40
 # Where more channels are wrong with the exact scale's neighbour, some will be with all others.
 MOST_STUBBORN = 0.25
+# So many of the others, those with the smallest scales, try all choices alone, before the layer does.
+SAMPLED = {0: 1, FEW: 6}
 # What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
 MENDING = 0.25
 
@@ -85,8 +87,8 @@ class _Points:
     sums: LongArray
     outputs: LongArray
 
-    def part(self, chosen: npt.NDArray[np.bool_]) -> _Points:
-        """Those of some channels."""
+    def part(self, chosen: npt.NDArray[np.bool_] | LongArray) -> _Points:
+        """Those of some channels, by their places or by a mask."""
         return _Points(self.stairs.part(chosen), self.thresholds[chosen], self.sums[chosen], self.outputs[chosen])
 
 
@@ -104,7 +106,10 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
         if not todo.any():
             return found
         _try(points.part(todo), choice, found, wrong, np.flatnonzero(todo))
-        if tried == FEW and (wrong == 2).sum() > max(1, MOST_STUBBORN * count):
+        stubborn = np.flatnonzero(wrong == 2)
+        if tried == FEW and len(stubborn) > max(1, MOST_STUBBORN * count):
+            return None
+        if any(_is_wrong_always(points, channel) for channel in _smallest(stairs, stubborn)[: SAMPLED.get(tried, 0)]):
             return None
     return found if (wrong < 2).all() else None
 
@@ -119,6 +124,25 @@ def _points(stairs: Staircase) -> _Points:
     return _Points(stairs, thresholds, sums, stairs.outputs(sums))
 
 
+def _smallest(stairs: Staircase, channels: LongArray) -> LongArray:
+    """These channels in the order of their scales: the smaller, the nearer to a threshold are sums next to it."""
+    ordered: LongArray = channels[stairs.scale[channels].argsort()]
+    return ordered
+
+
+def _is_wrong_always(points: _Points, channel: int) -> bool:
+    """Whether a channel has more than an exception with each choice; all are tried at the same time."""
+    for outside in sorted({outside for _, outside, _ in CHOICES}):
+        steps, shares = zip(*((steps, share) for steps, other, share in CHOICES if other == outside), strict=True)
+        copies = points.part(np.full(len(steps), channel))
+        scale = _near_scale(copies, np.array(steps, np.int32))
+        offset = _offset(copies, scale, outside, np.array(shares))
+        _, _, wrong = _exceptions(copies, scale, offset)
+        if ((wrong < 2) & (scale < FUSED_SCALE_LIMIT)).any():
+            return False
+    return True
+
+
 def _try(
     points: _Points,
     choice: tuple[int, tuple[int, int], float],
@@ -128,14 +152,29 @@ def _try(
 ) -> None:
     """Keep scale and offset of a choice for the channels at `places` where they are better than what was found."""
     steps, outside, share = choice
-    scale = (points.stairs.scale.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
-    low, high = _offsets(points, scale, outside)
-    offset = np.clip(np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT, 0, 1).astype(np.float32)
+    scale = _near_scale(points, np.int32(steps))
+    offset = _offset(points, scale, outside, share)
     exception, another, count = _exceptions(points, scale, offset)
     better = (count < wrong[places]) & (scale < FUSED_SCALE_LIMIT)
     at = places[better]
     wrong[at], found.scale[at], found.offset[at] = count[better], scale[better], offset[better]
     found.exception[at], found.exception_offset[at] = exception[better], another[better]
+
+
+def _near_scale(points: _Points, steps: IntArray | np.int32) -> FloatArray:
+    """The scale [P] so many units in the last place from the exact one."""
+    near: FloatArray = (points.stairs.scale.astype(np.float32).view(np.int32) + steps).view(np.float32)
+    return near
+
+
+def _offset(
+    points: _Points, scale: FloatArray, outside: tuple[int, int], share: npt.NDArray[np.float64] | float
+) -> FloatArray:
+    """The offset [P] at this place of the interval that `_offsets` gives."""
+    low, high = _offsets(points, scale, outside)
+    place = np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT
+    inside: FloatArray = np.clip(place, 0, 1).astype(np.float32)
+    return inside
 
 
 def _offsets(

@@ -60,8 +60,8 @@ class Staircase(ABC):
         in_range = (self.scale < FUSED_SCALE_LIMIT) & (self.scale >= 2.0 ** -(MOST_SHIFT + 1))
         return bool((no_sum_wraps & in_range).all())
 
-    def part(self, chosen: BoolArray) -> Self:
-        """Some of the channels."""
+    def part(self, chosen: BoolArray | LongArray) -> Self:
+        """Some of the channels, by their places or by a mask."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         some: dict[str, Any] = {name: each[chosen] for name, each in values.items() if isinstance(each, np.ndarray)}
         return replace(self, **some)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from int8tune.compiler.rounding import fused_rounding as fused_rounding_module
 from int8tune.compiler.rounding.fused_rounding import FusedRounding, fused_rounding
 from int8tune.compiler.rounding.fused_sum import fused_sum
 from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
@@ -151,6 +152,22 @@ def test_most_channels_are_found() -> None:
     assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
     found = [fused_rounding(exact_staircase([scale], -128, 127)) for scale in scales]
     assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
+
+
+def test_layers_without_a_rounding_are_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found is what all choices on all channels find."""
+    rng, tries, try_ = np.random.default_rng(5), [], fused_rounding_module._try
+    monkeypatch.setattr(fused_rounding_module, "_try", lambda *given: (tries.append(1), try_(*given)))
+    layers = [staircase(list(rng.uniform(2e-4, 4e-4, count)), -128, 127, 300_000) for count in (2, 10, 20, 30, 40)]
+    early = [fused_rounding(layer) for layer in layers]
+    few, tries[:] = len(tries), []
+    monkeypatch.setattr(fused_rounding_module, "SAMPLED", {})
+    whole = [fused_rounding(layer) for layer in layers]
+    assert [found is None for found in early] == [found is None for found in whole] == [False, False, True, False, True]
+    for found, other in zip(early, whole, strict=True):
+        if found is not None and other is not None:
+            assert all(map(np.array_equal, found.operands().values(), other.operands().values()))
+    assert few < len(tries) / 2
 
 
 def test_offsets_are_needed() -> None:
