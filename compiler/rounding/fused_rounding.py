@@ -214,8 +214,10 @@ def _exceptions(points: _Points, scale: FloatArray, offset: FloatArray) -> tuple
     is_up = (miss > 0) == (worst >= 0)
     another = np.where(is_up, np.minimum(offset[:, None] + MENDING, 1), 0).astype(np.float32)
     is_exception = (np.abs(sums) == np.abs(worst)) & (miss != 0)
-    offsets = np.where(is_exception, another, offset[:, None])
-    wrong = (outputs != np.clip(_fused(sums, scale[:, None], offsets), stairs.low, stairs.high)).any(axis=1)
+    wrong = ((off != 0) & ~is_exception).any(axis=1)
+    channel, at = is_exception.nonzero()
+    mended = np.clip(_fused(sums[channel, at], scale[channel], another[channel, 0]), stairs.low, stairs.high)
+    wrong[channel[mended != outputs[channel, at]]] = True
     # The sum of the same magnitude and the other sign may be near no threshold, and has the other offset all the same.
     twin = np.clip(-worst, stairs.least[:, None], stairs.most[:, None])
     twin_output = np.clip(_fused(twin, scale[:, None], another), stairs.low, stairs.high)
