@@ -39,7 +39,7 @@ FEW, ENOUGH = 9, 27
 OFFSET_UNIT = 2.0**-40
 # Where more channels are wrong with the exact scale's neighbour, some will be with all others.
 MOST_STUBBORN = 0.25
-# So many of the others, those with the smallest scales, try all choices alone, before the layer does.
+# After so many choices, so many of the channels that are wrong with them try all others alone, before the layer does.
 SAMPLED = {0: 1, FEW: 6}
 # What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
 MENDING = 0.25
@@ -109,7 +109,7 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
         stubborn = np.flatnonzero(wrong == 2)
         if tried == FEW and len(stubborn) > max(1, MOST_STUBBORN * count):
             return None
-        if any(_is_wrong_always(points, channel) for channel in _smallest(stairs, stubborn)[: SAMPLED.get(tried, 0)]):
+        if tried in SAMPLED and _is_hopeless(points, stubborn, SAMPLED[tried]):
             return None
     return found if (wrong < 2).all() else None
 
@@ -124,10 +124,13 @@ def _points(stairs: Staircase) -> _Points:
     return _Points(stairs, thresholds, sums, stairs.outputs(sums))
 
 
-def _smallest(stairs: Staircase, channels: LongArray) -> LongArray:
-    """These channels in the order of their scales: the smaller, the nearer to a threshold are sums next to it."""
-    ordered: LongArray = channels[stairs.scale[channels].argsort()]
-    return ordered
+def _is_hopeless(points: _Points, channels: LongArray, most: int) -> bool:
+    """Whether one of so many of these channels is wrong with every choice, those with the smallest scales.
+
+    The smaller a scale, the nearer to a threshold are the sums next to it.
+    """
+    smallest = channels[points.stairs.scale[channels].argsort()][:most]
+    return any(_is_wrong_always(points, channel) for channel in smallest)
 
 
 def _is_wrong_always(points: _Points, channel: int) -> bool:
