@@ -26,7 +26,7 @@ from int8tune.schedules.target import Target
 def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     values, output = values_of(graph, operator)
     constants = multiply_constants(operator, values, output)
-    rounding = fused_product(operator, values, output)
+    rounding = fused_product(operator, values, output, constants)
 
     def product(*stored_values: Any) -> Any:
         one, other = (

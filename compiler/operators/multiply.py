@@ -74,13 +74,14 @@ def multiply_constants(operator: Operator, inputs: Sequence[Value], output: Valu
     return MultiplyConstants(*quantize_multiplier(float(ratio)))
 
 
-def fused_product(operator: Operator, inputs: Sequence[Value], output: Value) -> FusedRounding | None:
+def fused_product(
+    operator: Operator, inputs: Sequence[Value], output: Value, constants: MultiplyConstants
+) -> FusedRounding | None:
     """What gives the outputs of the fixed rule for all products of stored values, without exceptions.
 
     None for the float rule, and where there is no such scale and offset: a power of two has none, nor has a factor of
     more than 1.
     """
-    constants = multiply_constants(operator, inputs, output)
     if constants.ratio is not None:
         return None
     one, other = (np.array(STORED_RANGES[value.type], np.int64) - zero_point_of(value) for value in inputs)

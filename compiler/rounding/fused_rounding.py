@@ -39,7 +39,7 @@ FEW, ENOUGH = 9, 27
 OFFSET_UNIT = 2.0**-40
 # Where more channels are wrong with the exact scale's neighbour, some will be with all others.
 MOST_STUBBORN = 0.25
-# After so many choices, so many of the channels that are wrong with them try all others alone, before the layer does.
+# By the place of a choice: of the channels that are wrong with all up to it, so many try every choice alone.
 SAMPLED = {0: 1, FEW: 6}
 # What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
 MENDING = 0.25

@@ -166,6 +166,7 @@ def test_layers_without_a_rounding_are_given_up_early(monkeypatch: pytest.Monkey
     assert [found is None for found in early] == [found is None for found in whole] == [False, False, True, False, True]
     for found, other in zip(early, whole, strict=True):
         if found is not None and other is not None:
+            assert found.operands().keys() == other.operands().keys()
             assert all(map(np.array_equal, found.operands().values(), other.operands().values()))
     assert few < len(tries) / 2
 
