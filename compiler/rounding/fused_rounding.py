@@ -14,33 +14,30 @@ tried until one is right.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
-from int8tune.compiler.rounding.staircases import LongArray, Staircase
+from int8tune.compiler.rounding.staircases import BoolArray, DoubleArray, LongArray, Staircase
 from int8tune.schedules.operands import FUSED_SCALE_LIMIT, FloatArray, IntArray
-
-Choice = tuple[int, tuple[int, int], float]
 
 ROUNDING = "fused_rounding"
 """The attribute of layers of the rule `fused` that has their `FusedRounding`."""
 
-# Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and upper
-# end of an offset's interval; and places within that.
-CHOICES: tuple[Choice, ...] = tuple(
+# What is tried in turn: scales, in units in the last place from the exact one; how many thresholds may lie beyond the
+# lower and upper end of an offset's interval; and places within that.
+CHOICES = tuple(
     choice
     for most, places in ((12, (0.5, 0.25, 0.75)), (6, (0.1, 0.4, 0.6, 0.9)), (3, (0.05, 0.15, 0.33, 0.67, 0.85, 0.95)))
     for choice in itertools.product(sorted(range(-most, most + 1), key=abs), ((0, 0), (0, 1), (1, 0)), places)
 )
-FEW, ENOUGH = 9, 27
+STEPS, OUTSIDE, SHARES = (np.array(each) for each in zip(*CHOICES, strict=True))
+# A channel that is wrong with so many tries all, some at the same time; one with an exception goes on for so many.
+FEW, ENOUGH, TOGETHER = 9, 27, 60
 # Offsets are multiples of this, so that sums of 64-bit floats are exact where a threshold is near.
 OFFSET_UNIT = 2.0**-40
-# Where more channels are wrong with the exact scale's neighbour, some will be with all others.
-MOST_STUBBORN = 0.25
-# By the place of a choice: of the channels that are wrong with all up to it, so many try every choice alone.
-SAMPLED = {0: 1, FEW: 6}
+# Channels tried together: few enough for what is computed to stay in a core's cache.
+BLOCK = 32
 # What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
 MENDING = 0.25
 
@@ -79,39 +76,34 @@ class _Points:
 
     Attributes:
         thresholds: int64 [P, K], the least sum with an output of k or more, for k from `low + 1` to `high`.
-        sums, outputs: int64 [P, N], both ends, and those next to them and to thresholds; and what becomes of them.
+        sums: int64 [P, N], both ends, and those next to them and to thresholds.
+        numbers: the sums in binary32, held in binary64.
+        outputs: what becomes of the sums.
     """
 
     stairs: Staircase
     thresholds: LongArray
     sums: LongArray
-    outputs: LongArray
+    numbers: DoubleArray
+    outputs: FloatArray
 
-    def part(self, chosen: npt.NDArray[np.bool_] | LongArray) -> _Points:
+    def part(self, chosen: BoolArray | LongArray) -> _Points:
         """Those of some channels, by their places or by a mask."""
-        return _Points(self.stairs.part(chosen), self.thresholds[chosen], self.sums[chosen], self.outputs[chosen])
+        outputs, numbers = self.outputs[chosen], self.numbers[chosen]
+        return _Points(self.stairs.part(chosen), self.thresholds[chosen], self.sums[chosen], numbers, outputs)
 
 
 def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     """Scales and offsets that give the same staircases, or None where they were not found for every channel."""
     if not stairs.is_simple or stairs.low == stairs.high:
         return None
-    points, count = _points(stairs), len(stairs.least)
+    count = len(stairs.least)
     scale, offset, another = np.zeros((3, count), np.float32)
     found = FusedRounding(scale, offset, np.full(count, -1, np.int32), another)
-    wrong = np.full(count, 2)
-    for tried, choice in enumerate(CHOICES):
-        # A layer without exceptions is worth some tries, a channel with one instead of several all of them.
-        todo = wrong > (0 if tried < ENOUGH else 1)
-        if not todo.any():
-            return found
-        _try(points.part(todo), choice, found, wrong, np.flatnonzero(todo))
-        stubborn = np.flatnonzero(wrong == 2)
-        if tried == FEW and len(stubborn) > max(1, MOST_STUBBORN * count):
-            return None
-        if tried in SAMPLED and _is_hopeless(points, stubborn, SAMPLED[tried]):
-            return None
-    return found if (wrong < 2).all() else None
+    # The smaller a scale, the nearer to thresholds are the sums next to them: a channel without any is found early.
+    order = stairs.scale.argsort()
+    blocks = (order[start : start + BLOCK] for start in range(0, count, BLOCK))
+    return found if all(_is_found(_points(stairs.part(places)), places, found) for places in blocks) else None
 
 
 def _points(stairs: Staircase) -> _Points:
@@ -121,69 +113,98 @@ def _points(stairs: Staircase) -> _Points:
     near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
     ends = np.stack([stairs.least, stairs.most, stairs.least + 1, stairs.most - 1], axis=1)
     sums = np.clip(np.concatenate([ends, near], axis=1), stairs.least[:, None], stairs.most[:, None])
-    return _Points(stairs, thresholds, sums, stairs.outputs(sums))
+    return _Points(stairs, thresholds, sums, _in_binary32(sums), stairs.outputs(sums).astype(np.float32))
 
 
-def _is_hopeless(points: _Points, channels: LongArray, most: int) -> bool:
-    """Whether one of so many of these channels is wrong with every choice, those with the smallest scales.
-
-    The smaller a scale, the nearer to a threshold are the sums next to it.
-    """
-    smallest = channels[points.stairs.scale[channels].argsort()][:most]
-    return any(_is_wrong_always(points, channel) for channel in smallest)
-
-
-def _is_wrong_always(points: _Points, channel: int) -> bool:
-    """Whether a channel has more than an exception with each choice; all are tried at the same time."""
-    for outside in sorted({outside for _, outside, _ in CHOICES}):
-        steps, shares = zip(*((steps, share) for steps, other, share in CHOICES if other == outside), strict=True)
-        copies = points.part(np.full(len(steps), channel))
-        scale = _near_scale(copies, np.array(steps, np.int32))
-        offset = _offset(copies, scale, outside, np.array(shares))
-        _, _, wrong = _exceptions(copies, scale, offset)
-        if ((wrong < 2) & (scale < FUSED_SCALE_LIMIT)).any():
+def _is_found(points: _Points, places: LongArray, found: FusedRounding) -> bool:
+    """Whether each of these channels has a choice: the first one without exceptions, or else the first one."""
+    wrong = np.full(len(places), 2)
+    for choice in range(FEW):
+        _try(points, choice, found, wrong, places)
+    for channel in np.flatnonzero(wrong == 2).tolist():
+        if not _try_all(points, channel, found, places):
             return False
+        wrong[channel] = 0
+    for choice in range(FEW, ENOUGH):
+        _try(points, choice, found, wrong, places)
     return True
 
 
-def _try(
-    points: _Points,
-    choice: tuple[int, tuple[int, int], float],
-    found: FusedRounding,
-    wrong: LongArray,
-    places: LongArray,
-) -> None:
-    """Keep scale and offset of a choice for the channels at `places` where they are better than what was found."""
-    steps, outside, share = choice
-    scale = _near_scale(points, np.int32(steps))
-    offset = _offset(points, scale, outside, share)
+def _try(points: _Points, choice: int, found: FusedRounding, wrong: LongArray, places: LongArray) -> None:
+    """Keep scale and offset of a choice for the channels with which they are better than what was found."""
+    todo = np.flatnonzero(wrong)
+    if not len(todo):
+        return
+    tried, count = _tried(points.part(todo), np.array([choice]))
+    better = count < wrong[todo]
+    wrong[todo[better]] = count[better]
+    _keep(tried, better, found, places[todo[better]])
+
+
+def _try_all(points: _Points, channel: int, found: FusedRounding, places: LongArray) -> bool:
+    """Keep the choice of a channel, the first without exceptions if that is an early one; whether there is one."""
+    for choices in np.split(np.arange(len(CHOICES)), range(ENOUGH, len(CHOICES), TOGETHER)):
+        tried, count = _tried(points.part(np.full(len(choices), channel)), choices)
+        right = [*np.flatnonzero((count == 0) & (choices < ENOUGH)), *np.flatnonzero(count < 2)]
+        if right:
+            _keep(tried, right[:1], found, places[[channel]])
+            return True
+    return False
+
+
+def _keep(tried: FusedRounding, better: BoolArray | list[int], found: FusedRounding, places: LongArray) -> None:
+    for field in fields(FusedRounding):
+        getattr(found, field.name)[places] = getattr(tried, field.name)[better]
+
+
+def _tried(points: _Points, choices: LongArray) -> tuple[FusedRounding, LongArray]:
+    """What a choice, or one for each channel, comes to; with how many exceptions: none, one, or 2 for all else."""
+    scale = _near_scale(points, STEPS[choices])
+    offset = _limits(points, scale).offset(OUTSIDE[choices], SHARES[choices])
     exception, another, count = _exceptions(points, scale, offset)
-    better = (count < wrong[places]) & (scale < FUSED_SCALE_LIMIT)
-    at = places[better]
-    wrong[at], found.scale[at], found.offset[at] = count[better], scale[better], offset[better]
-    found.exception[at], found.exception_offset[at] = exception[better], another[better]
+    count[scale >= FUSED_SCALE_LIMIT] = 2
+    return FusedRounding(scale, offset, exception.astype(np.int32), another), count
 
 
-def _near_scale(points: _Points, steps: IntArray | np.int32) -> FloatArray:
+def _near_scale(points: _Points, steps: LongArray) -> FloatArray:
     """The scale [P] so many units in the last place from the exact one."""
-    near: FloatArray = (points.stairs.scale.astype(np.float32).view(np.int32) + steps).view(np.float32)
+    exact = points.stairs.scale.astype(np.float32)
+    near: FloatArray = (exact.view(np.int32) + steps.astype(np.int32)).view(np.float32)
     return near
 
 
-def _offset(
-    points: _Points, scale: FloatArray, outside: tuple[int, int], share: npt.NDArray[np.float64] | float
-) -> FloatArray:
-    """The offset [P] at this place of the interval that `_offsets` gives."""
-    low, high = _offsets(points, scale, outside)
-    place = np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT
-    inside: FloatArray = np.clip(place, 0, 1).astype(np.float32)
-    return inside
+@dataclass(frozen=True, slots=True, eq=False)
+class _Limits:
+    """What thresholds demand of the offset for a scale.
+
+    Attributes:
+        least, most: [P, K], what each threshold demands; infinite where no sum reaches it.
+        room: [P], the greatest offset with which no sum at an end is beyond a threshold that can't be reached; at
+            most 1.
+    """
+
+    least: DoubleArray
+    most: DoubleArray
+    room: DoubleArray
+
+    def offset(self, outside: LongArray, share: DoubleArray) -> FloatArray:
+        """Offsets at this place of the interval that meets all thresholds but those `outside` [P, 2] of its ends."""
+        below, above = np.minimum(outside, self.least.shape[1] - 1).T
+        low = -_of_least(-self.least, below)
+        low, high = np.where(np.isfinite(low), low, 0.0), np.minimum(_of_least(self.most, above), self.room)
+        place = np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT
+        inside: FloatArray = np.clip(place, 0, 1).astype(np.float32)
+        return inside
 
 
-def _offsets(
-    points: _Points, scale: FloatArray, outside: tuple[int, int]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The interval of offsets [P] that meet all thresholds that can be reached, but those `outside` of its ends."""
+def _of_least(numbers: DoubleArray, place: LongArray) -> DoubleArray:
+    """The least number of each row, or the one at this place behind it."""
+    ordered = np.partition(numbers, range(min(2, numbers.shape[1])), axis=1)
+    found: DoubleArray = ordered[np.arange(len(numbers)), place]
+    return found
+
+
+def _limits(points: _Points, scale: FloatArray) -> _Limits:
     stairs, thresholds = points.stairs, points.thresholds
     k = np.arange(stairs.low + 1, stairs.high + 1)[None] - 0.5
     wide = scale.astype(np.float64)[:, None]
@@ -192,45 +213,39 @@ def _offsets(
     is_positive = thresholds > 0
     least, most = np.where(is_positive, at, -below), np.where(is_positive, below, -at)
     reached = (thresholds > stairs.least[:, None]) & (thresholds <= stairs.most[:, None])
-    least, most = np.where(reached, least, -np.inf), np.where(reached, most, np.inf)
-    below_it, above_it = (min(count, least.shape[1] - 1) for count in outside)
-    low = np.partition(least, -1 - below_it, axis=1)[:, -1 - below_it]
-    high = np.partition(most, above_it, axis=1)[:, above_it]
-    return np.where(np.isfinite(low), low, 0.0), np.minimum(high, _room_at_ends(points, wide))
-
-
-def _room_at_ends(points: _Points, scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The greatest offset [P] with which no sum at an end is beyond a threshold that can't be reached; at most 1."""
     ends, outputs = points.sums[:, :2], points.outputs[:, :2]
-    is_clamped = (outputs == points.stairs.low) | (outputs == points.stairs.high)
-    room = np.abs(outputs) + 0.5 - np.abs(ends) * scale
-    least: npt.NDArray[np.float64] = np.where(is_clamped, 1.0, room).min(axis=1)
-    return least
+    is_clamped = (outputs == stairs.low) | (outputs == stairs.high)
+    room = np.where(is_clamped, 1.0, np.abs(outputs) + 0.5 - np.abs(ends) * wide).min(axis=1)
+    return _Limits(np.where(reached, least, -np.inf), np.where(reached, most, np.inf), room)
 
 
 def _exceptions(points: _Points, scale: FloatArray, offset: FloatArray) -> tuple[LongArray, FloatArray, LongArray]:
     """For each channel the magnitude of sums that are off, an offset that mends them, and 0, 1, or 2 for all else."""
-    stairs, sums, outputs = points.stairs, points.sums, points.outputs
-    off = outputs - np.clip(_fused(sums, scale[:, None], offset[:, None]), stairs.low, stairs.high)
-    index = np.abs(off).argmax(axis=1)[:, None]
-    worst, miss = (np.take_along_axis(each, index, 1) for each in (sums, off))
+    stairs, sums = points.stairs, points.sums
+    off = points.outputs - np.clip(_fused(points.numbers, scale[:, None], offset[:, None]), stairs.low, stairs.high)
+    index = np.arange(len(off)), np.abs(off).argmax(axis=1)
+    worst, miss = sums[index][:, None], off[index][:, None]
     is_up = (miss > 0) == (worst >= 0)
     another = np.where(is_up, np.minimum(offset[:, None] + MENDING, 1), 0).astype(np.float32)
-    is_exception = (np.abs(sums) == np.abs(worst)) & (miss != 0)
-    wrong = ((off != 0) & ~is_exception).any(axis=1)
-    channel, at = is_exception.nonzero()
-    mended = np.clip(_fused(sums[channel, at], scale[channel], another[channel, 0]), stairs.low, stairs.high)
-    wrong[channel[mended != outputs[channel, at]]] = True
-    # The sum of the same magnitude and the other sign may be near no threshold, and has the other offset all the same.
+    wrong = np.zeros(len(sums), np.bool_)
+    channel, at = off.nonzero()
+    mended = np.clip(_fused(points.numbers[channel, at], scale[channel], another[channel, 0]), stairs.low, stairs.high)
+    is_another = np.abs(sums[channel, at]) != np.abs(worst[channel, 0])
+    wrong[channel[is_another | (mended != points.outputs[channel, at])]] = True
+    # The sum of the same magnitude and the other sign has the other offset, too.
     twin = np.clip(-worst, stairs.least[:, None], stairs.most[:, None])
-    twin_output = np.clip(_fused(twin, scale[:, None], another), stairs.low, stairs.high)
+    twin_output = np.clip(_fused(_in_binary32(twin), scale[:, None], another), stairs.low, stairs.high)
     wrong |= ((miss != 0) & (twin == -worst) & (twin_output != stairs.outputs(twin)))[:, 0]
     exception = np.where(miss != 0, np.abs(worst), -1)[:, 0]
     return exception, another[:, 0], np.where(wrong, 2, exception >= 0).astype(np.int64)
 
 
-def _fused(sums: LongArray, scale: FloatArray, offset: FloatArray) -> LongArray:
+def _fused(numbers: DoubleArray, scale: FloatArray, offset: FloatArray) -> FloatArray:
     """`schedules.oracle.reference.scale_fused`, exact for outputs below 2^12: the 64-bit sums have all their bits."""
-    number = sums.astype(np.float32).astype(np.float64)
-    total = number * scale.astype(np.float64) + np.copysign(offset.astype(np.float64), number)
-    return np.rint(total.astype(np.float32)).astype(np.int64)
+    total = numbers * scale.astype(np.float64) + np.copysign(offset.astype(np.float64), numbers)
+    rounded: FloatArray = np.rint(total.astype(np.float32))
+    return rounded
+
+
+def _in_binary32(sums: LongArray) -> DoubleArray:
+    return sums.astype(np.float32).astype(np.float64)

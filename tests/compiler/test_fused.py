@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from int8tune.compiler.rounding import fused_rounding as fused_rounding_module
+from int8tune.compiler.rounding import fused_rounding as search
 from int8tune.compiler.rounding.fused_rounding import FusedRounding, fused_rounding
 from int8tune.compiler.rounding.fused_sum import fused_sum
 from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
@@ -154,21 +154,42 @@ def test_most_channels_are_found() -> None:
     assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
 
 
-def test_layers_without_a_rounding_are_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found is what all choices on all channels find."""
-    rng, tries, try_ = np.random.default_rng(5), [], fused_rounding_module._try
-    monkeypatch.setattr(fused_rounding_module, "_try", lambda *given: (tries.append(1), try_(*given)))
+def test_what_is_found_is_what_one_choice_after_the_other_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, tries, tried = np.random.default_rng(5), [], search._tried
+    monkeypatch.setattr(search, "_tried", lambda *given: (tries.append(1), tried(*given))[1])
     layers = [staircase(list(rng.uniform(2e-4, 4e-4, count)), -128, 127, 300_000) for count in (2, 10, 20, 30, 40)]
+    # Its first right choice is a late one, with an exception; others next to it have none.
+    layers.append(staircase([0.00032514456893295574], -128, 127, 300_000))
     early = [fused_rounding(layer) for layer in layers]
     few, tries[:] = len(tries), []
-    monkeypatch.setattr(fused_rounding_module, "SAMPLED", {})
-    whole = [fused_rounding(layer) for layer in layers]
-    assert [found is None for found in early] == [found is None for found in whole] == [False, False, True, False, True]
-    for found, other in zip(early, whole, strict=True):
-        if found is not None and other is not None:
-            assert found.operands().keys() == other.operands().keys()
-            assert all(map(np.array_equal, found.operands().values(), other.operands().values()))
-    assert few < len(tries) / 2
+    whole = [
+        [one_after_the_other(layer.part(np.array([place]))) for place in range(len(layer.least))] for layer in layers
+    ]
+    assert (
+        [found is None for found in early]
+        == [None in each for each in whole]
+        == [False, False, True, False, True, False]
+    )
+    for found, channels in zip(early, whole, strict=True):
+        if found is not None:
+            fields = (found.scale, found.offset, found.exception, found.exception_offset)
+            assert list(zip(*fields, strict=True)) == channels
+    assert few < len(tries) / 4
+
+
+def one_after_the_other(channel: Staircase) -> tuple[np.generic, ...] | None:
+    """The first choice without an exception, if that is an early one, or else the first one with one."""
+    points, with_exception = search._points(channel), None
+    for place in range(len(search.CHOICES)):
+        found, [count] = search._tried(points, np.array([place]))
+        fields = (found.scale[0], found.offset[0], found.exception[0], found.exception_offset[0])
+        if count == 0:
+            return fields if place < search.ENOUGH else with_exception or fields
+        if count == 1 and with_exception is None:
+            with_exception = fields
+            if place >= search.ENOUGH:
+                return fields
+    return with_exception
 
 
 def test_offsets_are_needed() -> None:
