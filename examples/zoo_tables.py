@@ -15,6 +15,8 @@ from typing import Any
 from zoo_roundings import least_sqnr_db
 
 LIMIT_S = 900
+WRONG_ARGUMENTS = 2
+"""The exit status of commands that were given a wrong option: an error of no file."""
 SAMPLES = 4
 PEERS = {".onnx": ("onnxruntime", "openvino"), ".tflite": ("litert", "openvino")}
 ALL_PEERS = tuple(dict.fromkeys(name for names in PEERS.values() for name in names))
@@ -103,6 +105,8 @@ def _int8tune(*arguments: object) -> Any | str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
         return f"took more than {LIMIT_S} s"
+    if done.returncode == WRONG_ARGUMENTS:
+        sys.exit(done.stderr.strip())
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")] or done.stderr.splitlines()
         return " | ".join(errors)[:400] or f"ended with {done.returncode}"

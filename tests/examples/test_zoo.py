@@ -65,6 +65,16 @@ def test_files_are_timed_once_beside_the_libraries_that_read_them(tmp_path: Path
     assert (tmp_path / "times--threads2.jsonl").exists()
 
 
+def test_a_wrong_option_of_bench_is_said_once_and_of_no_file(tmp_path: Path) -> None:
+    (tmp_path / "u8s8").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "u8s8" / f"{name}.onnx").write_bytes(b"no model")
+    refused = table(tmp_path, "--", "--thread", "2", what="times")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.splitlines()[0] == "error: no such option: --thread, did you mean --threads?"
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
 def test_last_bits_move_numbers_and_no_stored_values_of_a_model_without_them(tmp_path: Path) -> None:
     w = IslandWriter()
     (tmp_path / "u8s8").mkdir()
