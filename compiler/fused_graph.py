@@ -24,8 +24,8 @@ from int8tune.schedules.operands import Operands
 def with_fused_rules(graph: Graph) -> Graph:
     """The graph with every layer and addition of the fixed rule that the rule `fused` computes exactly as one of that.
 
-    A layer and the addition in it have one rule: both are changed, or none. Dense layers that neither rule computes
-    exactly become sums that an operator rounds.
+    A layer that is changed has an addition in it that is, too; an addition may be changed in a layer that stays. Dense
+    layers that neither rule computes exactly become sums that an operator rounds.
 
     Raises:
         ModelError: a layer is none that a workload can say, or a scale is out of the range of its rounding rule.
@@ -79,7 +79,7 @@ def _inexact(graph: Graph, known: dict[int, _Rounding]) -> list[tuple[Operator, 
     """Operators that neither rule computes exactly, with what their rounding must give, and their biases."""
     found = []
     for layer in _fixed_layers(graph):
-        if layer.operator.kind is Kind.DENSE and not _fused_layer(graph, layer, known):
+        if layer.operator.kind is Kind.DENSE and id(layer.operator) not in _fused_layer(graph, layer, known):
             stairs, operands = _rounding(graph, layer, known).stairs, known_operands(graph, layer)
             assert isinstance(stairs, ExactStaircase)
             fixed = FixedStaircase(stairs.low, stairs.high, stairs.least, stairs.most, *_multipliers(operands))
@@ -89,7 +89,7 @@ def _inexact(graph: Graph, known: dict[int, _Rounding]) -> list[tuple[Operator, 
 
 
 def _fused_layer(graph: Graph, layer: ModelLayer, known: dict[int, _Rounding]) -> dict[int, tuple[Operator, ...]]:
-    """The layer's operators by what they take the place of; nothing where one of them must stay."""
+    """The layer's operators by what they take the place of; nothing where its addition must stay."""
     added: dict[int, tuple[Operator, ...]] = {}
     if layer.addition is not None:
         assert layer.residual is not None
@@ -97,7 +97,8 @@ def _fused_layer(graph: Graph, layer: ModelLayer, known: dict[int, _Rounding]) -
         if not added:
             return {}
     found = _rounding(graph, layer, known).fused
-    return {} if found is None else {id(layer.operator): (_with(layer.operator, ROUNDING, found),), **added}
+    own = {} if found is None else {id(layer.operator): (_with(layer.operator, ROUNDING, found),)}
+    return own | added
 
 
 def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> dict[int, tuple[Operator, ...]]:

@@ -138,7 +138,7 @@ def _fuses(graph: Graph, operator: Operator, name: str, addition: Operator) -> b
     own, residual, total = (graph.values[value] for value in names)
     return (
         operator.kind in WEIGHTED
-        and operator.rule == addition.rule
+        and (operator.rule == addition.rule or (operator.rule, addition.rule) == ("fixed", "fused"))
         and own.shape == residual.shape == total.shape
         and own.type == total.type
         and own.type in ("u8", "s8")
@@ -155,7 +155,7 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
     data, weight, output = (graph.values[name] for name in (*operator.inputs[:2], operator.outputs[0]))
     numerics = _numerics(graph, operator, data, weight, output)
     if addition:
-        numerics = replace(numerics, residual=_residual(graph, addition, output))
+        numerics = replace(numerics, residual=_residual(graph, operator, addition, output))
     if operator.kind is Kind.MATMUL:
         rows, features = data.shape[-2:]
         return Dense(rows, features, output.shape[-1], numerics)
@@ -165,10 +165,11 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
     return _convolution(operator, data, weight, numerics)
 
 
-def _residual(graph: Graph, addition: Operator, own: Value) -> Residual:
+def _residual(graph: Graph, operator: Operator, addition: Operator, own: Value) -> Residual:
     other = graph.values[_other_summand(addition, own.name)]
     is_first = addition.rule == "float" and addition.inputs[0] == other.name
-    return Residual(cast(DataType, other.type), _narrows(addition, own), is_first)
+    is_fused = (operator.rule, addition.rule) == ("fixed", "fused")
+    return Residual(cast(DataType, other.type), _narrows(addition, own), is_first, is_fused)
 
 
 def _convolution(operator: Operator, data: Value, weight: Value, numerics: Numerics) -> Workload:

@@ -71,9 +71,9 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
 
 def params_length(numerics: Numerics) -> int:
     """Length of a kernel's `params` argument."""
-    if numerics.residual is None or numerics.requantize is None:
+    if numerics.addition_rule is None:
         return SUM_LOWEST
-    return SHIFT + 3 if numerics.requantize.rule == "fixed" else SUM_CONSTANT + 1
+    return SHIFT + 3 if numerics.addition_rule == "fixed" else SUM_CONSTANT + 1
 
 
 def addition_params(numerics: Numerics, addend: Addend, own_zero_point: int) -> Array:

@@ -72,8 +72,7 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any, fused
     """The output value: the layer's own, to which a value of the residual is added where the layer has one."""
     if numerics.residual is None:
         return own
-    assert numerics.requantize is not None
-    if numerics.requantize.rule != "fixed":
+    if numerics.addition_rule != "fixed":
         places = (OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT)
         own_ratio, residual_ratio, constant = (T.reinterpret(params[at], dtype="float32") for at in places)
         multiply_add = fused or _fused

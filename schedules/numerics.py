@@ -49,12 +49,14 @@ class Residual:
 
     The layer's own output is quantized first, as without residual; the sum has a scale, a zero point and bounds of its
     own. `clamp` says that these bounds are narrower than the output type. `first` says that the residual is the first
-    summand, and not the layer's own output: the float rule rounds by their order.
+    summand, and not the layer's own output: the float rule rounds by their order. `fused` says that a layer of the
+    fixed rule adds by the rule `fused`.
     """
 
     data: DataType = "u8"
     clamp: bool = False
     first: bool = False
+    fused: bool = False
 
     def __post_init__(self) -> None:
         if self.data not in ("u8", "s8"):
@@ -62,8 +64,9 @@ class Residual:
 
     @property
     def key(self) -> str:
-        """The part of a key that names the addition, such as `addu8` or `adds8.first-clamp`."""
-        return f"add{self.data}{'.first' if self.first else ''}{'-clamp' if self.clamp else ''}"
+        """The part of a key that names the addition, such as `addu8`, `adds8.fused` or `adds8.first-clamp`."""
+        order, rule = ".first" if self.first else "", ".fused" if self.fused else ""
+        return f"add{self.data}{order}{rule}{'-clamp' if self.clamp else ''}"
 
     def in_order(self, own: Term, residual: Term) -> tuple[Term, Term]:
         """What is known of both summands, in the order in which they are added."""
@@ -107,10 +110,21 @@ class Numerics:
             raise WorkloadError(
                 f"a residual is the first summand by the rounding rule float only: {self.requantize.rule}"
             )
+        if self.residual and self.residual.fused and self.requantize and self.requantize.rule != "fixed":
+            raise WorkloadError(
+                f"a residual has the rule fused of its own beside the rounding rule fixed only: {self.requantize.rule}"
+            )
 
     @property
     def types(self) -> str:
         return f"{self.data}{self.weight}"
+
+    @property
+    def addition_rule(self) -> RoundingRule | None:
+        """The rule by which the residual is added; None without one."""
+        if self.residual is None or self.requantize is None:
+            return None
+        return "fused" if self.residual.fused else self.requantize.rule
 
     @property
     def suffix(self) -> str:

@@ -69,7 +69,7 @@ class Addend:
         _require_array("residual", self.data, workload.output_shape, numerics.residual.data)
         _require_zero_point("residual", self.zero_point, numerics.residual.data)
         _require_zero_point("sum", self.sum_zero_point, numerics.output)
-        rule = numerics.requantize.rule
+        rule = numerics.addition_rule
         _require_dtype("ratio", self.ratio, (0 if rule == "fixed" else 2,), np.float32)
         _require_array("the addition's multiplier", self.multiplier, (3 if rule == "fixed" else 0,), "s32")
         _require_array("the addition's shift", self.shift, (3 if rule == "fixed" else 0,), "s32")

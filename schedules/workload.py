@@ -14,6 +14,7 @@ Every workload has a readable key that parses back::
 A rule rounds with values per channel (`.c`) or tensor (`.t`); `x` says that there are exceptions. The fourth key adds a
 residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output. By the float rule, sums
 depend on the order of their summands: with `adds8.first` the residual is the first one, else the layer's own output is.
+With `adds8.fused`, a layer of the fixed rule adds by the rule `fused`.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ _WINDOW = (
 _IMAGE = rf"(?P<shape>{_NUMBER}(?:x{_NUMBER}){{3}})-k(?P<kernel>{_NUMBER}(?:x{_NUMBER}){{2}})"
 _TAIL = (
     rf"(?P<wz>-wz)?(?:-(?P<rule>{'|'.join(ROUNDING_RULES)})\.(?P<per>[ct])(?P<exceptions>x)?)?(?P<clamp>-clamp)?"
-    r"(?:-add(?P<residual>[us]8)(?P<first>\.first)?(?P<sum_clamp>-clamp)?)?-(?P<output>u8|s8|s32)"
+    r"(?:-add(?P<residual>[us]8)(?P<first>\.first)?(?P<sum_fused>\.fused)?(?P<sum_clamp>-clamp)?)?-(?P<output>u8|s8|s32)"
 )
 _PATTERNS = {
     "conv2d": re.compile(rf"conv2d-{_HEAD}-{_IMAGE}-{_WINDOW}(?:-g(?P<groups>{_NUMBER}))?{_TAIL}"),
@@ -314,7 +315,7 @@ def _requantize(text: dict[str, str | None]) -> Requantize | None:
 def _residual(text: dict[str, str | None]) -> Residual | None:
     if text["residual"] is None:
         return None
-    return Residual(text["residual"], bool(text["sum_clamp"]), bool(text["first"]))  # type: ignore[arg-type]
+    return Residual(text["residual"], bool(text["sum_clamp"]), bool(text["first"]), bool(text["sum_fused"]))  # type: ignore[arg-type]
 
 
 def _numbers(text: str | None) -> list[int]:

@@ -123,7 +123,7 @@ class Epilogue:
     def _zero_point(self) -> Any:
         """What is added in the end, int16x8; None where nothing is."""
         numerics = self.numerics
-        if numerics.requantize is None or (numerics.residual is not None and numerics.requantize.rule != "fixed"):
+        if numerics.requantize is None or numerics.addition_rule in ("float", "fused"):
             return None
         place = OUTPUT_ZERO_POINT if numerics.residual is None else SUM_ZERO_POINT
         return self._ordered([T.broadcast(T.cast(self.arguments.params[place], "int16"), 2 * arm.LANES)])[0]
@@ -208,9 +208,8 @@ class Epilogue:
 
     def _with_residual(self, scaled: Any, residual: Any) -> Any:
         """The int32x4 sum of own outputs and the residual's values; by the fixed rule without zero point."""
-        assert self.numerics.requantize is not None
         own = T.min(T.max(scaled, self._int(LOWEST)), self._int(HIGHEST))
-        if self.numerics.requantize.rule == "fixed":
+        if self.numerics.addition_rule == "fixed":
             terms = self._term(own, 0) + self._term(residual - self._int(RESIDUAL_ZERO_POINT), 1)
             return self._scaled_down(terms, 2)
         whole = T.cast(own + self._int(OUTPUT_ZERO_POINT), "float32x4")

@@ -88,7 +88,7 @@ def addend_of_ties(numerics: Numerics, operands: Operands, own: LongArray, which
     case, steps = _Case(1.0, 0.3, (MIDDLE, MIDDLE)), -rng.integers(0, NEAR_STEPS, own.shape)
     if which == 2:
         case, steps = replace(case, own_ratio=JUST_ABOVE_HALF, residual_ratio=1.0), rng.integers(3, 40, own.shape)
-    elif numerics.requantize.rule == "fixed":
+    elif numerics.addition_rule == "fixed":
         case, steps = replace(case, residual_ratio=JUST_ABOVE_HALF), np.full(own.shape, JUST_TIED_STEPS)
     zero_point, sum_zero_point = (
         _zero_point(kind, place, rng)
@@ -115,10 +115,9 @@ def narrowed_range(data_type: str, has_clamp: bool, rng: np.random.Generator) ->
 
 
 def _factors(numerics: Numerics, case: _Case, constant: FloatArray) -> dict[str, Any]:
-    assert numerics.requantize is not None
-    if numerics.requantize.rule != "fixed":
+    if numerics.addition_rule != "fixed":
         ratio = np.array([case.own_ratio, case.residual_ratio], np.float32)
-        return {"ratio": ratio} if numerics.requantize.rule == "float" else {"ratio": ratio, "constant": constant}
+        return {"ratio": ratio} if numerics.addition_rule == "float" else {"ratio": ratio, "constant": constant}
     multiplier, shift = quantize_addition(case.own_ratio, case.residual_ratio, 1.0)
     return {"multiplier": multiplier, "shift": shift}
 

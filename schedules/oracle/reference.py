@@ -99,7 +99,7 @@ def add_residual(workload: Workload, operands: Operands, own: LongArray) -> Long
     if addend is None or step is None:
         return own
     residual = addend.data.astype(np.int64)
-    if step.rule == "fixed":
+    if workload.numerics.addition_rule == "fixed":
         sums = add_fixed_point(own, residual, operands.output_zero_point, addend)
     else:
         assert workload.numerics.residual is not None

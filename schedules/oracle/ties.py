@@ -52,7 +52,7 @@ class _Case:
 
 
 def cases_of_ties(workload: Workload, seed: int) -> tuple[tuple[str, Operands], ...]:
-    """Both sets of ties and, of the fixed rule with a residual, one for what the addition makes of the own output."""
+    """Both sets of ties and, where a residual is added by the fixed rule, one for what that makes of the own output."""
     numerics = workload.numerics
     cases = [_Case(0), _Case(1, HIGHEST)]
     if numerics.data == "s8":
@@ -61,7 +61,7 @@ def cases_of_ties(workload: Workload, seed: int) -> tuple[tuple[str, Operands], 
     if numerics.weight_zero_point:
         # Weights that are s8 without their zero point may have code of their own.
         cases += [_Case(0, HIGHEST, far=True), _Case(1, HIGHEST, far=True)]
-    if numerics.residual and rule_of(workload) == "fixed":
+    if numerics.addition_rule == "fixed":
         cases += [_Case(2)]
     return tuple(
         (str(case), _made(workload, np.random.default_rng([seed, 10 + at]), case, seed))

@@ -59,10 +59,10 @@ class ResidualAddition:
         """
         numerics, vectors = self.numerics, self.vectors
         assert numerics.residual is not None
-        add = self._add_steps if self._is_fixed else self._add_floats
+        add = self._add_steps if numerics.addition_rule == "fixed" else self._add_floats
         registers = [add(own, part) for part, own in enumerate(scaled)]
         halves = [vectors.pack_32_to_16(registers[i], registers[i + 1]) for i in (0, 2)]
-        if self._is_fixed:
+        if numerics.addition_rule == "fixed":
             zero_point = T.broadcast(T.cast(self.params[SUM_ZERO_POINT], "int16"), 2 * vectors.lanes)
             halves = [vectors.add_saturated_16(half, zero_point) for half in halves]
         packed = vectors.pack_16_to_8(halves[0], halves[1], numerics.output == "s8")
@@ -156,10 +156,6 @@ class ResidualAddition:
     @property
     def _is_float(self) -> bool:
         return self.numerics.requantize is not None and self.numerics.requantize.rule == "float"
-
-    @property
-    def _is_fixed(self) -> bool:
-        return self.numerics.requantize is not None and self.numerics.requantize.rule == "fixed"
 
     @property
     def _signed(self) -> bool:

@@ -36,14 +36,15 @@ KEYS = (
     "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-fixed.c-addu8-u8",
     "conv2d-s8s8-1x7x7x8-k1x1x16-s1-p0-fixed.t-clamp-adds8-clamp-s8",
     "dense-u8u8-7x65-o33-wz-fixed.c-addu8-s8",
+    "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-fixed.c-adds8.fused-u8",
     "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-fused.cx-addu8-u8",
     "dwconv2d-u8s8-1x9x9x5-k3x3x1-s1-p1-fused.t-clamp-adds8-clamp-u8",
 )
 # Those whose addition is in binary32; the fused rule has the zero points in its constant.
-FLOAT_KEYS = tuple(key for key in KEYS if "fixed" not in key)
+FLOAT_KEYS = tuple(key for key in KEYS if "fixed" not in key or ".fused" in key)
 FUSED_KEYS = tuple(key for key in KEYS if "fused" in key)
 ZERO_POINT_KEYS = tuple(key for key in KEYS if "fused" not in key)
-FIXED_KEYS = tuple(key for key in KEYS if "fixed" in key)
+FIXED_KEYS = tuple(key for key in KEYS if key not in FLOAT_KEYS)
 
 
 @cache
@@ -110,9 +111,8 @@ def test_aimed_residuals_make_ties(key: str) -> None:
 def added(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:
     """The sums with their zero point, not saturated yet."""
     numerics, data = workload.numerics, addend.data.astype(np.int64)
-    assert numerics.requantize is not None
     assert numerics.residual is not None
-    if numerics.requantize.rule == "fixed":
+    if numerics.addition_rule == "fixed":
         return add_fixed_point(own, data, operands.output_zero_point, addend)
     ordered = in_order(numerics.residual, operands.output_zero_point, addend)
     return add_binary32(*numerics.residual.in_order(own, data), *ordered)
@@ -184,8 +184,7 @@ def half_even_in_binary64(workload: Workload, operands: Operands, addend: Addend
 
 
 def real_ratios(workload: Workload, addend: Addend) -> Array:
-    assert workload.numerics.requantize is not None
-    if workload.numerics.requantize.rule != "fixed":
+    if workload.numerics.addition_rule != "fixed":
         return addend.ratio.astype(np.float64)
     reals = np.ldexp(addend.multiplier.astype(np.float64), addend.shift - 31)
     ratios: Array = reals[:2] * reals[2] * 2.0**20
@@ -229,7 +228,10 @@ def dequantized(workload: Workload, operands: Operands, addend: Addend, own: Arr
 
 def own_output_not_rounded(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:  # noqa: ARG001
     """The layer's own output kept in float: neither rounded nor saturated."""
-    sums = sums_of(workload, operands) * operands.scale.astype(np.float64) + operands.output_zero_point
+    factors = operands.scale.astype(np.float64)
+    if operands.multiplier.size:
+        factors = np.ldexp(operands.multiplier.astype(np.float64), operands.shift - 31)
+    sums = sums_of(workload, operands) * factors + operands.output_zero_point
     return stored(addend, real_sums(workload, operands, addend, sums))
 
 

@@ -138,9 +138,10 @@ def _expected_output(workload: Workload, operands: Operands, index: tuple[int, .
     if addend is None:
         return own
     residual, zero_point = int(addend.data[index]), operands.output_zero_point
-    if requantize_step.rule == "fixed":
+    assert workload.numerics.residual
+    if requantize_step.rule == "fixed" and not workload.numerics.residual.fused:
         added = _fixed_sum(own, residual, zero_point, addend)
-    elif workload.numerics.residual and workload.numerics.residual.first:
+    elif workload.numerics.residual.first:
         other_way = replace(addend, ratio=np.flip(addend.ratio), zero_point=zero_point)
         added = _float_sum(residual, own, addend.zero_point, other_way)
     else:

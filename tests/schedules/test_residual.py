@@ -38,6 +38,7 @@ FORMS = tuple(
     )
 )
 FORMS += ("float.c-addu8.first-u8", "float.t-clamp-adds8.first-u8", "float.c-adds8.first-clamp-s8")
+FORMS += ("fixed.c-adds8.fused-s8", "fixed.t-clamp-addu8.fused-clamp-u8", "fixed.c-clamp-addu8.fused-s8")
 LAYER = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-float.c-addu8-u8"
 FIRST = LAYER.replace("-addu8", "-addu8.first")
 FUSED = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-fused.cx-addu8-u8"

@@ -90,6 +90,7 @@ def test_different_workloads_have_different_keys(one: Workload, other: Workload)
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.c-adds8-clamp-s8",
         "dense-u8s8-1x64-o64-wz-float.c-clamp-addu8-u8",
         "dense-u8s8-1x64-o64-float.c-clamp-adds8.first-clamp-u8",
+        "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.t-adds8.fused-clamp-s8",
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fused.cx-s8",
         "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-clamp-addu8-u8",
     ],
@@ -130,6 +131,10 @@ def test_workloads_are_values() -> None:
         ("dense-u8s8-1x4-o4-float.c-adds32-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-addu8-float.c-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-fixed.c-addu8.first-u8", "first summand by the rounding rule float only: fixed"),
+        (
+            "dense-u8s8-1x4-o4-float.c-addu8.fused-u8",
+            "rule fused of its own beside the rounding rule fixed only: float",
+        ),
         ("dense-u8s8-1x4-o4-float.c-addu8-first-u8", "is not a dense key"),
         ("dense-u8s8-1x999999999-o4-s32", "features must be integers of 1 to 1048576"),
         ("dense-u8s8-1x33026-o4-s32", "sums of 33026 products may overflow int32, the limit is 33025 products"),

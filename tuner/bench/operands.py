@@ -91,7 +91,7 @@ def _rescale(workload: Workload, factors: RealArray) -> dict[str, Any]:
 def _residual(workload: Workload, rng: np.random.Generator) -> Addend | None:
     """A tensor of the same scale as the layer's own output, and a sum of twice that scale."""
     numerics = workload.numerics
-    if numerics.residual is None or numerics.requantize is None:
+    if numerics.residual is None or numerics.addition_rule is None:
         return None
     clamp_low, clamp_high = _bounds(numerics.output, numerics.residual.clamp)
     return Addend(
@@ -100,7 +100,7 @@ def _residual(workload: Workload, rng: np.random.Generator) -> Addend | None:
         clamp_high=clamp_high,
         zero_point=RANGES[numerics.residual.data][0],
         sum_zero_point=RANGES[numerics.output][0],
-        **_addition(numerics.requantize.rule, RANGES[numerics.residual.data][0], RANGES[numerics.output][0]),
+        **_addition(numerics.addition_rule, RANGES[numerics.residual.data][0], RANGES[numerics.output][0]),
     )
 
 

@@ -53,6 +53,8 @@ ODD = (
     "conv2d-u8s8-2x5x7x6-k3x3x34-s1-p1-float.c-addu8.first-u8",
     "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-float.t-clamp-adds8.first-clamp-s8",
     "dense-u8s8-5x13-o75-float.c-adds8.first-u8",
+    "conv2d-u8s8-2x5x7x6-k3x3x34-s1-p1-fixed.c-adds8.fused-clamp-s8",
+    "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fixed.t-addu8.fused-s8",
 )
 
 
@@ -77,7 +79,8 @@ def numerics(draw: st.DrawFn) -> Numerics:
 @st.composite
 def residuals(draw: st.DrawFn, rule: str) -> Residual:
     kind: Any = draw(st.sampled_from(["u8", "s8"]))
-    return Residual(kind, draw(st.booleans()), rule == "float" and draw(st.booleans()))
+    is_first, is_fused = rule == "float" and draw(st.booleans()), rule == "fixed" and draw(st.booleans())
+    return Residual(kind, draw(st.booleans()), is_first, is_fused)
 
 
 @st.composite
