@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from int8tune.compiler.rounding.fused_sum import fused_sum
 from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
 from int8tune.schedules.operands import Addend, quantize_addition, quantize_multiplier
 from int8tune.schedules.oracle.reference import add_binary32, add_fixed_point, scale_fixed_point, scale_fused
+from int8tune.schedules.target import Target
 from tests.support.models.shared_models import more_model
 from tests.support.run.thinned import one_in
 
@@ -252,20 +254,34 @@ def test_most_additions_are_found() -> None:
     assert found > 48
 
 
-@pytest.mark.parametrize("is_found", [True, False])
-def test_a_layer_and_its_addition_have_one_rule(is_found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the addition has no sum of the rule `fused`, its layer stays as it was, too."""
+@pytest.mark.parametrize("has_rounding", [True, False])
+@pytest.mark.parametrize("has_sum", [True, False])
+def test_a_layer_is_fused_with_its_addition_and_an_addition_alone(
+    has_rounding: bool, has_sum: bool, native: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("tflite", reason="needs the extra `models`")
     from int8tune.compiler import fused_graph
+    from int8tune.compiler.quantized_layers import quantized_layers
     from int8tune.compiler.tflite_reader.model import read_tflite
-    from tests.support.models.tflite_models import network
+    from tests.support.models.compiled import assert_exact
+    from tests.support.models.tflite_models import network, values_of
 
-    if not is_found:
+    if not has_sum:
         monkeypatch.setattr(fused_graph, "fused_sum", lambda *_: None)
+    if not has_rounding:
+        monkeypatch.setattr(fused_graph, "fused_rounding", lambda _: None)
     graph = fused_graph.with_fused_rules(read_tflite(network(), "network"))
     rules = {name: operator.rule for operator in graph.operators for name in operator.outputs}
-    assert (rules["body"], rules["sum"]) == (("fused", "fused") if is_found else ("fixed", "fixed"))
-    assert rules["deep"] == "fused"
+    assert rules["sum"] == ("fused" if has_sum else "fixed")
+    assert rules["body"] == ("fused" if has_sum and has_rounding else "fixed")
+    assert rules["deep"] == ("fused" if has_rounding else "fixed")
+    added = [layer.workload.key for layer in quantized_layers(graph) if layer.addition is not None]
+    assert [".fused" in key for key in added] == [has_sum and not has_rounding]
+    feeds = {"x": np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 4), np.int8)}
+    ours, theirs = assert_exact(graph, native, feeds, tmp_path), values_of(network(), feeds)
+    for name in ours.keys() & theirs.keys():
+        np.testing.assert_array_equal(ours[name], theirs[name], name, strict=True)
+    assert "y" in ours.keys() & theirs.keys()
 
 
 @pytest.mark.parametrize(("exception", "is_one"), [(-1, False), (0, True), (3, True)])
