@@ -122,7 +122,7 @@ class Kind(StrEnum):
     RESIZE = "resize"
     SOFTMAX = "softmax"
     LOOKUP = "lookup"
-    PAIR_LOOKUP = "pair_lookup"
+    SQUARED_DIFFERENCE = "squared_difference"
     WORD_ARITHMETIC = "word_arithmetic"
     WORD_BYTE = "word_byte"
     WORD_SUMS = "word_sums"
@@ -161,7 +161,6 @@ class Operator:
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
-    - pair lookup: `table`, the stored outputs [256, 256], by both stored inputs minus the lowest of their types
     - word arithmetic: `operation` (`compiler.operators.word_arithmetic`), and of sums `powers`, whether those of scales
       that are powers of two are shifted only
     - word byte: `is_high`

@@ -21,7 +21,7 @@ ELEMENT_BY_ELEMENT = (
     Kind.DIVIDE,
     Kind.MINIMUM,
     Kind.MAXIMUM,
-    Kind.PAIR_LOOKUP,
+    Kind.SQUARED_DIFFERENCE,
     Kind.PRELU,
     Kind.ELEMENTWISE,
 )

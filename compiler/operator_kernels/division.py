@@ -1,4 +1,4 @@
-"""Functions of two 8-bit values, such as quotients, from tables of all 65,536."""
+"""Quotients of two 8-bit values, from a table of all 65,536."""
 
 from __future__ import annotations
 
@@ -13,22 +13,13 @@ from int8tune.compiler.operator_kernels.kernel import (
 )
 from int8tune.compiler.operator_kernels.pointwise import pointwise
 from int8tune.compiler.operators.division import quotients
-from int8tune.compiler.program import Array
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
 
 
 def divide(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     values, output = values_of(graph, operator)
-    return _looked_up(graph, operator, target, quotients(operator, values, output))
-
-
-def pair_lookup(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
-    return _looked_up(graph, operator, target, operator.attributes["table"])
-
-
-def _looked_up(graph: Graph, operator: Operator, target: Target, table: Array) -> OperatorKernel:
-    values, output = values_of(graph, operator)
+    table = quotients(operator, values, output)
 
     def entry(one: Any, other: Any, entries: Any) -> Any:
         row, column = (

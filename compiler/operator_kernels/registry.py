@@ -7,7 +7,7 @@ from int8tune.compiler.operator_kernels.addition import add, subtract
 from int8tune.compiler.operator_kernels.blocks import depth_to_space, space_to_depth
 from int8tune.compiler.operator_kernels.concat import concat
 from int8tune.compiler.operator_kernels.detection import detection
-from int8tune.compiler.operator_kernels.division import divide, pair_lookup
+from int8tune.compiler.operator_kernels.division import divide
 from int8tune.compiler.operator_kernels.elementwise import elementwise
 from int8tune.compiler.operator_kernels.extremum import extremum
 from int8tune.compiler.operator_kernels.kernel import Writer
@@ -23,6 +23,7 @@ from int8tune.compiler.operator_kernels.reduction import arguments, extreme, tot
 from int8tune.compiler.operator_kernels.requantize import requantize
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
+from int8tune.compiler.operator_kernels.squared_difference import squared_difference
 from int8tune.compiler.operator_kernels.svdf import svdf
 from int8tune.compiler.operator_kernels.word_arithmetic import word_arithmetic
 from int8tune.compiler.operator_kernels.words import word_byte, word_sums
@@ -45,7 +46,6 @@ KERNELS: dict[Kind, Writer] = {
     Kind.MINIMUM: extremum,
     Kind.MULTIPLY: multiply,
     Kind.PAD: pad,
-    Kind.PAIR_LOOKUP: pair_lookup,
     Kind.PRELU: prelu,
     Kind.QUANTIZE: quantize,
     Kind.REDUCE_MAX: extreme,
@@ -54,6 +54,7 @@ KERNELS: dict[Kind, Writer] = {
     Kind.RESIZE: resize,
     Kind.SLICE: cut,
     Kind.SOFTMAX: softmax,
+    Kind.SQUARED_DIFFERENCE: squared_difference,
     Kind.SPACE_TO_DEPTH: space_to_depth,
     Kind.SUBTRACT: subtract,
     Kind.SUM: total,

@@ -14,7 +14,6 @@ import numpy as np
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.operators import checked, fixed_tables, other
 from int8tune.compiler.operators.base import Array, byte_fault, is_same_quantization, zero_point_of
-from int8tune.compiler.operators.fixed_pairs import squared_difference
 from int8tune.compiler.operators.word_arithmetic import MULTIPLY, SUBTRACT
 from int8tune.compiler.padding import same_padding
 from int8tune.compiler.tflite_reader.movements import MOVEMENTS, moved
@@ -230,7 +229,7 @@ def _squared_difference(step: Step) -> Operator | Reason:
     wrong = byte_fault(*step.inputs, step.output)
     if wrong or types != ["s8"] * 3:
         return wrong or f"its two inputs and its output must be s8: {', '.join(types)}"
-    return step.made(Kind.PAIR_LOOKUP, {"table": squared_difference(step.inputs, step.output)}, inputs=2)
+    return step.made(Kind.SQUARED_DIFFERENCE, {}, inputs=2)
 
 
 def _extremum(step: Step) -> Operator | Reason:

@@ -142,7 +142,7 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
         lambda: tflite_file("SUB", [ROWS], ROWS, OTHER, "Sub", CHANNELS, version=2, fusedActivationFunction=3),
     ),
     "SQUARED_DIFFERENCE": (
-        Kind.PAIR_LOOKUP,
+        Kind.SQUARED_DIFFERENCE,
         lambda: tflite_file("SQUARED_DIFFERENCE", [ROWS, (7, 1, 5)], ROWS, (0.4, 3), kind="s8", version=2),
     ),
     "PRELU": (Kind.PRELU, lambda: tflite_file("PRELU", [ROWS], ROWS, OTHER, "", CHANNELS)),
@@ -256,7 +256,7 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
 
 
 # ONNX Runtime computes in numbers what LiteRT has an operator on stored values for.
-ONLY_TFLITE = {Kind.SUBTRACT, Kind.DIVIDE, Kind.PRELU, Kind.PAIR_LOOKUP}
+ONLY_TFLITE = {Kind.SUBTRACT, Kind.DIVIDE, Kind.PRELU, Kind.SQUARED_DIFFERENCE}
 ONLY_ONNX = {Kind.ELEMENTWISE}
 # Of 16 bits, files of which are in tests of their own.
 OF_WORDS = {Kind.WORD_BYTE, Kind.WORD_SUMS, Kind.WORD_ARITHMETIC, Kind.REQUANTIZE}

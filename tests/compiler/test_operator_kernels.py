@@ -17,6 +17,7 @@ from int8tune.compiler.graph import DTYPES, Kind, Operator, Quantization, Value
 from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.compiler.operators.elementwise import Operation
 from int8tune.compiler.operators.multiply import fused_product, multiply_constants
+from int8tune.compiler.operators.squared_difference import fused_square, square_factors
 from int8tune.compiler.operators.word_sums import SUMS, Rounding, WordSums
 from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.target import Target
@@ -37,7 +38,7 @@ ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
     Kind.DIVIDE: ("fixed",),
     Kind.PRELU: ("fixed",),
     Kind.SUBTRACT: ("fixed",),
-    Kind.PAIR_LOOKUP: ("fixed",),
+    Kind.SQUARED_DIFFERENCE: ("fixed",),
     Kind.REQUANTIZE: ("fixed",),
     Kind.WORD_ARITHMETIC: ("fixed",),
     Kind.WORD_BYTE: ("float",),
@@ -53,6 +54,10 @@ THREADS = st.sampled_from((1, 2))
 
 def test_every_kind_is_drawn() -> None:
     assert set(FORMS) == {*KERNELS, Kind.RESHAPE, Kind.MATMUL}
+
+
+Case = tuple[Sequence[float], Sequence[int]]
+"""The scales and zero points of two inputs and an output."""
 
 
 def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
@@ -232,6 +237,13 @@ PRODUCTS = [
     ((0.27, 0.15, 0.54), (107, 169, 96)),
     ((31.6, 31.6, 1.0), (128, 128, 3)),
 ]
+# Squared differences that are rounded by a fused multiply-add, and one that is not.
+SQUARES = [
+    ((0.00822325, 0.000338567, 0.0046558), (112, 0, 0)),
+    ((0.000518977, 0.0000766891, 0.0000200883), (131, 115, 0)),
+    ((1.0, 1.0, 0.00048828125), (0, 255, 100)),
+    ((0.16280672, 0.025963426, 0.000022200647), (3, 130, 0)),
+]
 # Products of the fixed rule that are rounded once, by the fused rule, and three that are not: no offset is right for a
 # power of two, and a shift to the left has no staircase.
 FIXED_PRODUCTS = [
@@ -241,6 +253,13 @@ FIXED_PRODUCTS = [
     ((0.0625, 0.0625, 1.0), (128, 128, 128)),
     ((3.7, 1.0, 1.0), (128, 131, 90)),
     ((31.6, 31.6, 1.0), (128, 128, 3)),
+]
+# Squared differences that are rounded by a fused multiply-add, and one that is not.
+SQUARES = [
+    ((0.00822325, 0.000338567, 0.0046558), (112, 0, 0)),
+    ((0.000518977, 0.0000766891, 0.0000200883), (131, 115, 0)),
+    ((1.0, 1.0, 0.00048828125), (0, 255, 100)),
+    ((0.16280672, 0.025963426, 0.000022200647), (3, 130, 0)),
 ]
 
 
@@ -257,10 +276,18 @@ def test_most_products_are_rounded_once(type_: str) -> None:
     assert is_once == [True, True, True, False, False, False]
 
 
+def test_most_squared_differences_are_rounded_once() -> None:
+    is_once = []
+    for each in _pairs(Kind.SQUARED_DIFFERENCE, "fixed", "s8", SQUARES):
+        is_once.append(fused_square(each.inputs, each.output, square_factors(each.inputs, each.output)) is not None)
+    assert is_once == [True, True, True, False]
+
+
 def assert_every_product_exact(target: Target) -> None:
     """A product that is not rounded before the zero point is added, or not bounded before that, shows."""
     drawn = [*_products("float", "u8", PRODUCTS), *_products("fixed", "u8", FIXED_PRODUCTS)]
     drawn += _products("fixed", "s8", FIXED_PRODUCTS)
+    drawn += [each for type_ in TYPES for each in _pairs(Kind.SQUARED_DIFFERENCE, "fixed", type_, SQUARES)]
     graph, every = graph_of(drawn), np.arange(256, dtype=np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         arrays = {
@@ -269,8 +296,12 @@ def assert_every_product_exact(target: Target) -> None:
         assert_exact(graph, target, arrays, Path(folder))
 
 
-def _products(rule: str, type_: str, cases: Sequence[tuple[Sequence[float], Sequence[int]]]) -> list[Drawn]:
-    """Products of every value by every value; zero points are those of u8."""
+def _products(rule: RoundingRule, type_: str, cases: Sequence[Case]) -> list[Drawn]:
+    return _pairs(Kind.MULTIPLY, rule, type_, cases)
+
+
+def _pairs(kind: Kind, rule: RoundingRule, type_: str, cases: Sequence[Case]) -> list[Drawn]:
+    """An operator on every value and every value; zero points are those of u8."""
     drawn = []
     for scales, points in cases:
         forms = [
@@ -282,7 +313,7 @@ def _products(rule: str, type_: str, cases: Sequence[tuple[Sequence[float], Sequ
         *inputs, output = (
             Value(name, shape, type_, form) for name, shape, form in zip(names, shapes, forms, strict=True)
         )
-        drawn.append(Drawn(Operator(Kind.MULTIPLY, ("made",), "", names[:2], ("out",), rule), tuple(inputs), output))
+        drawn.append(Drawn(Operator(kind, ("made",), "", names[:2], ("out",), rule), tuple(inputs), output))
     return drawn
 
 

@@ -316,7 +316,7 @@ def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
             exact(kind, target, LONG, True)
             if kind is Kind.ELEMENTWISE:
                 assert_products_rounded(target)
-            if kind is Kind.MULTIPLY:
+            if kind in (Kind.MULTIPLY, Kind.SQUARED_DIFFERENCE):
                 assert_every_product_exact(target)
             if kind is Kind.WORD_ARITHMETIC:
                 assert_every_shift_exact(target)

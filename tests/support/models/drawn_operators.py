@@ -97,8 +97,6 @@ def _candidates(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Dra
     attributes = dict(form.attributes)
     if kind is Kind.LOOKUP:
         attributes["table"] = _table(draw, output)
-    if kind is Kind.PAIR_LOOKUP:
-        attributes["table"] = np.stack([_table(draw, output)] * 2 + [np.roll(_table(draw, output), 9)] * 254)
     operator = Operator(kind, ("made",), str(kind), tuple(v.name for v in inputs), ("out",), rule, None, attributes)
     if output.type in RANGES and draw(st.booleans()):
         operator = replace(operator, clamp=_clamp(draw, output))
