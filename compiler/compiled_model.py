@@ -15,8 +15,7 @@ from int8tune.compiler.about import About, read_about
 from int8tune.compiler.errors import CompiledModelError
 from int8tune.compiler.graph import DTYPES
 from int8tune.compiler.program import Array, known_of, main_of, watched_of
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 from int8tune.rpc.local import tvm_library
 from int8tune.rpc.local.capabilities import usable_features
 from int8tune.rpc.local.tile_registers import TILE_FEATURES, allow_tile_registers

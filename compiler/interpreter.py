@@ -11,7 +11,7 @@ from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator
 from int8tune.compiler.islands.reference import run_island
 from int8tune.compiler.operators import computed
 from int8tune.compiler.operators.base import Array
-from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import clipped
 
 NOTHING: Mapping[str, Array] = {}
 

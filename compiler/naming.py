@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Container
 
-from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import clipped
 
 _MOST_SHOWN, _MOST_COMPARED, _MOST_LETTERS = 4, 20_000, 200
 

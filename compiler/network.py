@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from int8tune.results.json_forms import number_over, printable_text, whole_number
 from int8tune.schedules.workload import Workload
+
+MAX_TEXT = 1000
+MAX_MACS = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,11 @@ class Published:
         macs_not_in_table: the part of it that belongs to no layer of the table.
     """
 
-    macs: float
-    tolerance: float
-    source: str
-    counts: str
-    macs_not_in_table: int = 0
+    macs: Annotated[float, number_over(0, MAX_MACS)]
+    tolerance: Annotated[float, number_over(0, 1)]
+    source: Annotated[str, printable_text(MAX_TEXT)]
+    counts: Annotated[str, printable_text(MAX_TEXT)]
+    macs_not_in_table: Annotated[int, whole_number(0, MAX_MACS)] = 0
 
     def deviation(self, macs: int) -> float:
         """How far a table of `macs` multiply-adds is from the published figure, as a share of it."""

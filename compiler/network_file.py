@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Annotated
 
 from int8tune.compiler.errors import LayerTableError, UnknownNetworkError
 from int8tune.compiler.files import read_file
 from int8tune.compiler.given import NOTHING_GIVEN, Given
-from int8tune.compiler.network import Layer, Network, Published
-from int8tune.compiler.strict_json import Faults, Fields, clipped, decode_json
-from int8tune.results.text import printable
+from int8tune.compiler.network import MAX_TEXT, Layer, Network, Published
+from int8tune.results.bounded_json import all_names, parse_json
+from int8tune.results.json_forms import Length, Made, matching, printable_text, whole_number
+from int8tune.results.text import clipped, printable
+from int8tune.results.typed_json import TypedJsonError, from_json
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.workload import Workload, parse_workload
 
@@ -21,13 +27,33 @@ FORMAT = 1
 MAX_BYTES = 1_000_000
 MAX_LAYERS = 10_000
 MAX_COUNT = 1_000_000
-MAX_MACS = 10**18
 MAX_NAME = 200
-MAX_TEXT = 1000
 MODEL_SUFFIXES = (".tflite", ".onnx")
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_SHAPE = re.compile(r"[1-9][0-9]{0,8}(?:x[1-9][0-9]{0,8}){0,7}")
+_NAME = matching(r"[A-Za-z0-9._-]{1,64}", "1 to 64 letters, digits, `.`, `_`, `-`")
+_SHAPE = matching(r"[1-9][0-9]{0,8}(?:x[1-9][0-9]{0,8}){0,7}", "a shape such as `1x224x224x3`")
+_Key = Annotated[str, printable_text(MAX_NAME)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A layer, as a table has it."""
+
+    name: Annotated[str, printable_text(MAX_NAME)]
+    count: Annotated[int, whole_number(1, MAX_COUNT)]
+    workload: Annotated[Workload, Made(_Key, parse_workload, WorkloadError)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A layer table, as its file has it."""
+
+    format: Annotated[int, whole_number(FORMAT, FORMAT)]
+    name: Annotated[str, _NAME]
+    description: Annotated[str, printable_text(MAX_TEXT)]
+    layers: Annotated[tuple[_Row, ...], Length(1, MAX_LAYERS)]
+    input: Annotated[str, _SHAPE] = ""
+    published: Published | None = None
 
 
 def network_names() -> tuple[str, ...]:
@@ -71,76 +97,51 @@ def read_table(data: bytes, source: str) -> Network:
     Raises:
         LayerTableError: with every fault of the table.
     """
-    faults = Faults(source)
-    required = ("format", "name", "description", "layers")
-    fields = Fields(decode_json(data, source), "", faults, required, optional=("input", "published"))
-    fields.integer("format", FORMAT, FORMAT)
-    name = fields.matching("name", _NAME, "1 to 64 letters, digits, `.`, `_`, `-`")
-    description = fields.text("description", MAX_TEXT)
-    shape = fields.matching("input", _SHAPE, "a shape such as `1x224x224x3`") if "input" in fields else ""
-    layers = _read_layers(fields, faults)
-    published = _read_published(fields, faults)
-    faults.check()
-    extents = tuple(int(extent) for extent in shape.split("x")) if shape else None
-    network = Network(name, description, extents, layers, published)
-    _check_published(network, faults)
-    faults.check()
+    try:
+        table = from_json(_Table, _decoded(data, source))
+    except TypedJsonError as error:
+        raise _faulty(source, error.lines) from error
+    extents = tuple(int(extent) for extent in table.input.split("x")) if table.input else None
+    layers = tuple(Layer((row.name,), row.count, row.workload) for row in table.layers)
+    network = Network(table.name, table.description, extents, layers, table.published)
+    if faults := [*_repeated(network), *_disagreements(network)]:
+        raise _faulty(source, faults)
     return network
 
 
-def _read_layers(fields: Fields, faults: Faults) -> tuple[Layer, ...]:
-    places: dict[str, str] = {}
-    layers = []
-    for index, row in enumerate(fields.items("layers", MAX_LAYERS)):
-        place = f"layers[{index}]"
-        columns = Fields(row, place, faults, required=("name", "count", "workload"))
-        name = columns.text("name", MAX_NAME)
-        count = columns.integer("count", 1, MAX_COUNT)
-        workload = _read_workload(columns)
-        if workload is None:
-            continue
-        if workload.key in places:
-            columns.fault("workload", f"already in {places[workload.key]}: {workload.key}")
-        places.setdefault(workload.key, place)
-        layers.append(Layer((name,), count, workload))
-    return tuple(layers)
-
-
-def _read_workload(columns: Fields) -> Workload | None:
-    key = columns.text("workload", MAX_NAME)
-    if not key:
-        return None
+def _decoded(data: bytes, source: str) -> object:
     try:
-        return parse_workload(key)
-    except WorkloadError as error:
-        columns.fault("workload", str(error))
-        return None
+        return parse_json(data, objects=all_names, is_finite=False)
+    except UnicodeDecodeError as error:
+        fault = f"not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}"
+    except json.JSONDecodeError as error:
+        raise LayerTableError([printable(f"{source}:{error.lineno}:{error.colno}: not JSON: {error.msg}")]) from error
+    except ValueError as error:
+        fault = str(error)
+    raise _faulty(source, [fault])
 
 
-def _read_published(fields: Fields, faults: Faults) -> Published | None:
-    if "published" not in fields:
-        return None
-    required = ("macs", "tolerance", "source", "counts")
-    block = Fields(fields.value("published"), "published", faults, required, optional=("macs_not_in_table",))
-    return Published(
-        macs=block.number("macs", 0, MAX_MACS),
-        tolerance=block.number("tolerance", 0, 1),
-        source=block.text("source", MAX_TEXT),
-        counts=block.text("counts", MAX_TEXT),
-        macs_not_in_table=block.integer("macs_not_in_table", 0, MAX_MACS),
-    )
+def _faulty(source: str, faults: Iterable[str]) -> LayerTableError:
+    return LayerTableError([printable(f"{source}: {fault}") for fault in faults])
 
 
-def _check_published(network: Network, faults: Faults) -> None:
+def _repeated(network: Network) -> Iterator[str]:
+    places: dict[str, int] = {}
+    for index, layer in enumerate(network.layers):
+        first = places.setdefault(layer.workload.key, index)
+        if first != index:
+            yield f"layers[{index}].workload: already in layers[{first}]: {layer.workload.key}"
+
+
+def _disagreements(network: Network) -> Iterator[str]:
     published = network.published
     if published is None:
         return
     deviation = published.deviation(network.macs)
     if abs(deviation) > published.tolerance:
-        faults.add(
-            "published.macs",
-            f"the layers have {network.macs:.6g} multiply-adds, {deviation:+.2%} from the published figure, "
-            f"the tolerance is {published.tolerance:.2%}: {published.macs:.6g}",
+        yield (
+            f"published.macs: the layers have {network.macs:.6g} multiply-adds, {deviation:+.2%} from the published "
+            f"figure, the tolerance is {published.tolerance:.2%}: {published.macs:.6g}"
         )
 
 

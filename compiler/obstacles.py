@@ -11,8 +11,7 @@ from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.island import exact_operators, float_operators, islands_of
 from int8tune.compiler.network import Network
 from int8tune.compiler.quantized_layers import network_of, quantized_layers
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 
 
 @dataclass(frozen=True, slots=True)

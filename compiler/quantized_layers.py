@@ -11,7 +11,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.network import Layer, Network
 from int8tune.compiler.rounding.fused_rounding import ROUNDING
-from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import clipped
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.numerics import RANGES, DataType, Numerics, OutputType, Requantize, Residual
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload

@@ -19,14 +19,14 @@ from int8tune.compiler.graph import Value
 from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program, known_of, main_of, watched_of
-from int8tune.compiler.strict_json import clipped, reason_of
+from int8tune.compiler.reasons import reason_of
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_objects import KernelError, kernel_objects
 from int8tune.compiler.toolchain.linker import BLOB, link_objects
 from int8tune.compiler.toolchain.object_file import write_data_object
 from int8tune.compiler.toolchain.stand_ins import StandIns
 from int8tune.compiler.whole_program import WholeProgram
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 from int8tune.schedules.lowering import llvm_options
 from int8tune.schedules.target import Target
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from int8tune.results.atomic import write_atomic
 from int8tune.results.base import Store
+from int8tune.results.bounded_json import MOST_BYTES, parse_json
 from int8tune.results.contest import Contest, Rival, contests_of
 from int8tune.results.errors import BestLogError, RecordError
-from int8tune.results.fields import Rule, faults_of, is_config, is_count, is_name, is_positive, matches, parse_object
+from int8tune.results.json_forms import Made, knobs, matching, number_over, printable_text, whole_number
 from int8tune.results.record import CacheMode, Candidate, Duel
 from int8tune.results.selection import deciding_trials
 from int8tune.results.stats import Speedup, median
+from int8tune.results.typed_json import TypedJsonError, from_json
 
 VERSION = 1
 HEADER = "int8tune_best_log"
@@ -24,6 +26,7 @@ MAX_BYTES = 64 << 20
 MAX_LINE_BYTES = 1 << 20
 MAX_SCHEDULES = 50_000
 MAX_FAULTS = 100
+TEXT_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,37 +173,50 @@ def _as_line(best: BestSchedule) -> dict[str, Any]:
     }
 
 
-def _is_speedup(value: object) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, dict) or not all(is_positive(number) for number in value.values()):
-        return False
-    try:
-        Speedup(**value)
-    except (TypeError, RecordError):
-        return False
-    return True
+_NAME = printable_text(512)
+_Name = Annotated[str, _NAME]
+_Count = Annotated[int, whole_number(0)]
+_Id = Annotated[str, matching("[0-9a-f]{20}", "20 hexadecimal digits")]
+_Positive = Annotated[float, number_over(0)]
 
 
-_NAME = Rule("1 to 512 printable characters", is_name)
-_COUNT = Rule("an integer, at least 0", is_count)
-_ID = Rule("20 hexadecimal digits", matches("[0-9a-f]{20}"))
-_RULES = {
-    "workload": _NAME,
-    "target": _NAME,
-    "device": _NAME,
-    "template": _NAME,
-    "template_version": _COUNT,
-    "config": Rule("an object of at most 64 knobs, each an integer, a text or a boolean", is_config),
-    "candidate": _ID,
-    "default_candidate": _ID,
-    "speedup": Rule("null or `estimate`, `low`, `high` with 0 < low <= estimate <= high", _is_speedup),
-    "campaign": Rule("1 to 64 letters, digits, `.`, `_`, `-`", matches("[A-Za-z0-9._-]{1,64}")),
-    "sequence": _COUNT,
-}
-# A schedule was measured, or else estimated.
-_MEASURED = _RULES | {"median_s": Rule("seconds, a finite number over 0", is_positive)}
-_ESTIMATED = _RULES | {"estimated_cycles": Rule("cycles, a finite number over 0", is_positive)}
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """A speedup, as a line has it."""
+
+    estimate: _Positive
+    low: _Positive
+    high: _Positive
+
+
+_SPEEDUP = Made(_Interval, lambda found: Speedup(**asdict(found)), RecordError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A schedule, as a best log has it: it was measured or, in `_EstimatedLine`, only estimated."""
+
+    workload: _Name
+    target: _Name
+    device: _Name
+    template: _Name
+    template_version: _Count
+    config: Annotated[Mapping[str, Any], knobs(64, _NAME)]
+    candidate: _Id
+    default_candidate: _Id
+    speedup: Annotated[Speedup, _SPEEDUP] | None
+    campaign: Annotated[str, matching("[A-Za-z0-9._-]{1,64}", "1 to 64 letters, digits, `.`, `_`, `-`")]
+    sequence: _Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MeasuredLine(_Line):
+    median_s: Annotated[float, number_over(0, unit="seconds, a finite number")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EstimatedLine(_Line):
+    estimated_cycles: Annotated[float, number_over(0, unit="cycles, a finite number")]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -237,11 +253,11 @@ def _read(path: Path) -> bytes:
 
 def _require_header(path: Path, text: str) -> None:
     try:
-        found = parse_object(text)
+        found = _object(text)
     except ValueError as error:
         raise BestLogError([f"{path}:1: not a best log: {error}"]) from error
     version = found.get(HEADER)
-    if set(found) != {HEADER} or not is_count(version):
+    if set(found) != {HEADER} or type(version) is not int:
         raise BestLogError([f'{path}:1: not a best log, which starts with {{"{HEADER}": {VERSION}}}: {text[:60]!a}'])
     if version != VERSION:
         raise BestLogError([f"{path}:1: {HEADER}: {version}, allowed: {VERSION}"])
@@ -250,34 +266,46 @@ def _require_header(path: Path, text: str) -> None:
 def _parse_line(text: str) -> tuple[BestSchedule | None, Sequence[str]]:
     """The schedule of a line, or the faults in it."""
     try:
-        found: dict[str, Any] = parse_object(text)
+        found = _object(text)
+        is_estimated = "estimated_cycles" in found
+        line = from_json(_EstimatedLine, found) if is_estimated else from_json(_MeasuredLine, found)
+    except TypedJsonError as error:
+        return None, error.lines
     except ValueError as error:
         return None, [str(error)]
-    faults = faults_of(found, _ESTIMATED if "estimated_cycles" in found else _MEASURED)
-    if faults:
-        return None, faults
-    schedule = _from_fields(found)
-    if schedule.candidate.id != found["candidate"]:
-        faults.append(f"candidate: {found['candidate']}, allowed: the id of this schedule, {schedule.candidate.id}")
+    schedule, faults = _schedule_of(line), []
+    if schedule.candidate.id != line.candidate:
+        faults.append(f"candidate: {line.candidate}, allowed: the id of this schedule, {schedule.candidate.id}")
     if schedule.speedup is not None and not schedule.is_default and schedule.speedup.low <= 1:
         faults.append(f"speedup: low {schedule.speedup.low}, allowed: over 1, unless it is the default's own")
     return (None, faults) if faults else (schedule, [])
 
 
-def _from_fields(found: dict[str, Any]) -> BestSchedule:
-    candidate = Candidate(
-        found["workload"], found["target"], found["template"], found["template_version"], found["config"]
-    )
-    speedup = found["speedup"]
+def _object(text: str) -> dict[str, object]:
+    """The JSON object of a line.
+
+    Raises:
+        ValueError: no JSON, too long, nested too deeply, a name that is there twice, or a value that is no object.
+    """
+    try:
+        value = parse_json(text, most_bytes=MOST_BYTES, is_finite=False)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON (column {error.colno}: {error.msg})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"not a JSON object: {text[:TEXT_SHOWN]!a}")
+    return value
+
+
+def _schedule_of(line: _MeasuredLine | _EstimatedLine) -> BestSchedule:
     return BestSchedule(
-        workload=candidate.workload,
-        target=candidate.target,
-        device=found["device"],
-        candidate=candidate,
-        median_s=float(found["median_s"]) if "median_s" in found else None,
-        default_candidate=found["default_candidate"],
-        speedup=Speedup(**{name: float(value) for name, value in speedup.items()}) if speedup else None,
-        campaign=found["campaign"],
-        sequence=found["sequence"],
-        estimated_cycles=float(found["estimated_cycles"]) if "estimated_cycles" in found else None,
+        workload=line.workload,
+        target=line.target,
+        device=line.device,
+        candidate=Candidate(line.workload, line.target, line.template, line.template_version, line.config),
+        median_s=line.median_s if isinstance(line, _MeasuredLine) else None,
+        default_candidate=line.default_candidate,
+        speedup=line.speedup,
+        campaign=line.campaign,
+        sequence=line.sequence,
+        estimated_cycles=line.estimated_cycles if isinstance(line, _EstimatedLine) else None,
     )

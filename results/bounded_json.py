@@ -20,6 +20,7 @@ MOST_DIGITS = 308
 # Python's own limit.
 _MOST_DIGITS = 4300
 _NAME_SHOWN = 60
+MOST_REPEATED = 20
 
 Pairs = list[tuple[str, Any]]
 
@@ -71,6 +72,20 @@ def read_json(path: Path, *, most_bytes: int = MOST_BYTES) -> Any:
         raise ValueError("not a file")
     with path.open("rb") as file:
         return parse_json(file.read(most_bytes + 1), most_bytes=most_bytes)
+
+
+class JsonObject(dict[str, Any]):
+    """An object that remembers which of its names were given more than once."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def all_names(pairs: Pairs) -> JsonObject:
+    """An object, which may have names more than once: with what the last one says."""
+    found = JsonObject(pairs)
+    if len(found) < len(pairs):
+        found.repeated = tuple(repeated_names(pairs)[:MOST_REPEATED])
+    return found
 
 
 def unique_names(pairs: Pairs) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Collection, Iterable, Iterator
 
 MOST_UNKNOWN = 20
 _LONGEST_NAME = 80
+_MOST_SHOWN = 80
 _CAUSE_SHOWN = 300
 
 
@@ -20,6 +22,20 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """What somebody else's text says, short enough for a message."""
     return " ".join(text.split())[:_CAUSE_SHOWN]
+
+
+def clipped(text: str) -> str:
+    """The text, or its beginning where it is too long for a message."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def shown(value: object) -> str:
+    """A JSON value as it may stand in a message of one line."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return clipped(json.dumps(value, ensure_ascii=False))
 
 
 def unknown_field(name: str, known: Collection[str]) -> str:

@@ -23,8 +23,8 @@ from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.rows import CORES
 from int8tune.compiler.islands.scheduling import scheduled
 from int8tune.compiler.operator_kernels.kernel import ELEMENTS
-from int8tune.compiler.strict_json import clipped, reason_of
-from int8tune.results.text import printable
+from int8tune.compiler.reasons import reason_of
+from int8tune.results.text import clipped, printable
 from int8tune.schedules.target import Target
 
 # What stays an operator of Relax: values in another shape, which are not copied.

@@ -13,7 +13,7 @@ import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.islands.island import Array, onnx_model
-from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import clipped
 
 
 def run_island(operator: Operator, values: Mapping[str, Value], arrays: Sequence[Array]) -> list[Array]:

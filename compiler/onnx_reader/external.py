@@ -11,8 +11,7 @@ from typing import Any
 
 from int8tune.compiler.onnx_reader.file import decoded, refuse_unprintable
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 
 IN_ANOTHER_FILE = 1
 MOST_DIGITS = 18

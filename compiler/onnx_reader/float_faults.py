@@ -17,7 +17,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT as MICROSOFT_DOMAIN
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant
-from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import clipped
 
 # Half a gigabyte of float32; of what is known before the model runs, which TVM computes while it compiles, less.
 MOST_VALUES, MOST_KNOWN_VALUES = 1 << 27, 1 << 22

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
-from int8tune.compiler.strict_json import clipped, reason_of
+from int8tune.compiler.reasons import reason_of
+from int8tune.results.text import clipped
 
 # Operators that are what ONNX says that they are made of.
 WRITTEN_BY_ONNX = ("Attention", "CausalConvWithState", "CenterCropPad", "SwiGLU")

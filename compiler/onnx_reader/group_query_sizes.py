@@ -15,7 +15,7 @@ import numpy as np
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, is_of_microsoft
 from int8tune.compiler.onnx_reader.tensors import Array
-from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import clipped
 
 GROUP_QUERY = "GroupQueryAttention"
 QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COSINES, SINES, POSITIONS, BIAS, SINK = range(12)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 
 MICROSOFT = "com.microsoft"
 # Whose first output may be left out.

@@ -28,8 +28,7 @@ from int8tune.compiler.onnx_reader.nodes import (
     quoted,
 )
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 
 MAX_VALUES, MAX_AXES = 1 << 31, 8
 # Inference reads no longer constant, such as the new shape of a Reshape.

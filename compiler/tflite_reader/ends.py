@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from int8tune.compiler.naming import similar
-from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile, damage_told, schema_of
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 
 # Of the schema's tables: the places of their fields in a table's vtable, in bytes.
 _INPUTS, _OUTPUTS, _OPERATORS, _SIGNATURES = 6, 8, 10, 18

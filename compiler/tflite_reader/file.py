@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType, Kind, Operator, Quantization, Value
-from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.blocks import BLOCKWISE, NO_TENSOR, NONE, blocks_of, quantization_of
 from int8tune.compiler.tflite_reader.packed import INT4, PACKED_BITS, PACKED_WORDS, packed_fault, packed_range, unpacked
 from int8tune.compiler.tflite_reader.tables import EMPTY_TABLE, POWERLESS_TABLE, number_at
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 from int8tune.schedules.numerics import RANGES
 
 MOST_TENSORS = MOST_OPERATORS = 100_000

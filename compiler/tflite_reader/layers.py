@@ -16,11 +16,11 @@ from int8tune.compiler.operators import checked
 from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.operators.word_arithmetic import ADD
 from int8tune.compiler.operators.word_sums import SUMS
-from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.operators import SAME, VALID, activation_bounds, window_padding, word_operator
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.weights import filters_first
 from int8tune.compiler.tflite_reader.wide import is_wide, wide_sums
+from int8tune.results.text import clipped
 
 Values = MutableMapping[str, Value]
 

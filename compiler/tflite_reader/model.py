@@ -17,7 +17,6 @@ from int8tune.compiler.graph import Graph, Kind, Operator, State
 from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import BYTES
-from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
 from int8tune.compiler.tflite_reader.file import CUSTOM, INSTALL, Subgraph, TfliteFile, damage_told, schema_of
@@ -34,6 +33,7 @@ from int8tune.compiler.tflite_reader.transposed import transposed_operators
 from int8tune.compiler.tflite_reader.wide import is_wide
 from int8tune.compiler.unused import without_unused
 from int8tune.compiler.word_layers import with_byte_layers
+from int8tune.results.text import clipped
 
 
 def read_tflite(data: bytes, name: str) -> Graph:

@@ -14,9 +14,8 @@ from int8tune.compiler.graph import Kind, Operator, State, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import Array, is_same_quantization
-from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.file import Operators, Subgraph, TfliteFile
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 
 WORDS = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
 

@@ -69,8 +69,8 @@ FAULTS: dict[str, tuple[object, str]] = {
     "no-format": (_without(_table(), "format"), "tiny.json: format: missing"),
     "no-name": (_without(_table(), "name"), "tiny.json: name: missing"),
     "no-layers": (_without(_table(), "layers"), "tiny.json: layers: missing"),
-    "newer-format": (_table(format=2), "tiny.json: format: must be at most 1: 2"),
-    "format-is-true": (_table(format=True), "tiny.json: format: must be an integer of at least 1: true"),
+    "newer-format": (_table(format=2), "tiny.json: format: must be an integer of 1 to 1: 2"),
+    "format-is-true": (_table(format=True), "tiny.json: format: must be an integer of 1 to 1: true"),
     "name-is-number": (
         _table(name=7),
         "tiny.json: name: must be 1 to 64 letters, digits, `.`, `_`, `-`: 7",
@@ -99,27 +99,27 @@ FAULTS: dict[str, tuple[object, str]] = {
     ),
     "count-of-zero": (
         _table(layers=[ROW | {"count": 0}]),
-        "tiny.json: layers[0].count: must be an integer of at least 1: 0",
+        "tiny.json: layers[0].count: must be an integer of 1 to 1000000: 0",
     ),
     "count-is-true": (
         _table(layers=[ROW | {"count": True}]),
-        "tiny.json: layers[0].count: must be an integer of at least 1: true",
+        "tiny.json: layers[0].count: must be an integer of 1 to 1000000: true",
     ),
     "count-is-float": (
         _table(layers=[ROW | {"count": 2.0}]),
-        "tiny.json: layers[0].count: must be an integer of at least 1: 2.0",
+        "tiny.json: layers[0].count: must be an integer of 1 to 1000000: 2.0",
     ),
     "count-is-nan": (
         _table(layers=[ROW | {"count": math.nan}]),
-        "tiny.json: layers[0].count: must be an integer of at least 1: NaN",
+        "tiny.json: layers[0].count: must be an integer of 1 to 1000000: NaN",
     ),
     "count-is-null": (
         _table(layers=[ROW | {"count": None}]),
-        "tiny.json: layers[0].count: must be an integer of at least 1: null",
+        "tiny.json: layers[0].count: must be an integer of 1 to 1000000: null",
     ),
     "count-too-large": (
         _table(layers=[ROW | {"count": 10**9}]),
-        "tiny.json: layers[0].count: must be at most 1000000: 1000000000",
+        "tiny.json: layers[0].count: must be an integer of 1 to 1000000: 1000000000",
     ),
     "workload-unknown": (
         _table(layers=[ROW | {"workload": "pool-u8"}]),

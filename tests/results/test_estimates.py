@@ -118,7 +118,7 @@ def test_a_best_log_with_a_bad_estimate_is_refused(tmp_path: Path, cycles: objec
     write_best_log(path, best_schedules(store_of(estimated(0))))
     header, line = path.read_text().splitlines()
     path.write_text(f"{header}\n{json.dumps(json.loads(line) | {'estimated_cycles': cycles})}\n")
-    with pytest.raises(BestLogError, match=r"estimated_cycles: .*, allowed: cycles, a finite number over 0"):
+    with pytest.raises(BestLogError, match=r"estimated_cycles: must be cycles, a finite number over 0: "):
         read_best_log(path)
 
 
@@ -127,7 +127,7 @@ def test_a_line_is_not_both(tmp_path: Path) -> None:
     write_best_log(path, best_schedules(store_of(estimated(0))))
     header, line = path.read_text().splitlines()
     path.write_text(f"{header}\n{json.dumps(json.loads(line) | {'median_s': 1e-3})}\n")
-    with pytest.raises(BestLogError, match='"median_s": unknown field'):
+    with pytest.raises(BestLogError, match="median_s: unknown field"):
         read_best_log(path)
 
 

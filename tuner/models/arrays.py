@@ -14,8 +14,7 @@ import numpy as np
 
 from int8tune.compiler.graph import DTYPES, Value
 from int8tune.compiler.program import Array
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 from int8tune.tuner.errors import SamplesError
 
 MOST_BYTES = 1 << 30

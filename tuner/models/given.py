@@ -11,8 +11,7 @@ import numpy as np
 
 from int8tune.compiler.given import Given
 from int8tune.compiler.program import Array
-from int8tune.compiler.strict_json import clipped
-from int8tune.results.text import printable
+from int8tune.results.text import clipped, printable
 from int8tune.tuner.errors import GivenError
 from int8tune.tuner.models.arrays import read_array
 

@@ -12,7 +12,7 @@ from int8tune.compiler.islands.island import ELEMENTS, FILE_VERSION, ISLAND, Flo
 from int8tune.compiler.islands.supported import multiply_adds
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import byte_fault, is_same_quantization
-from int8tune.compiler.strict_json import reason_of
+from int8tune.compiler.reasons import reason_of
 from int8tune.compiler.tflite_reader.floats import (
     elementwise,
     images,
