@@ -44,6 +44,13 @@ def printable_text(most: int) -> Form:
     )
 
 
+def one_line(most: int) -> Form:
+    """Text, or none, that can be printed on one line."""
+    return Form(
+        f"printable text of at most {most} characters", lambda value: len(value) <= most and value.isprintable()
+    )
+
+
 def matching(pattern: str | re.Pattern[str], allowed: str) -> Form:
     """Text that all of a pattern matches; `allowed` says it in words."""
     expression = re.compile(pattern)
@@ -58,6 +65,10 @@ def whole_number(least: int, most: int = MOST_INTEGER) -> Form:
 def number_over(above: float, most: float = sys.float_info.max, unit: str = "a number") -> Form:
     limit = "" if most == sys.float_info.max else f", at most {most:g}"
     return Form(f"{unit} over {above:g}{limit}", lambda value: above < value <= most)
+
+
+def number_within(least: float, most: float) -> Form:
+    return Form(f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
 
 
 def knobs(most: int, name: Form) -> Form:

@@ -6,31 +6,29 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from int8tune.results.bounded_json import parse_json
+from int8tune.results.json_forms import number_within, one_line, whole_number
 from int8tune.results.redaction import without_password
 from int8tune.results.stores import STORE_FILE
 from int8tune.results.text import printable
-from int8tune.rpc.errors import ProtocolError, StatusFileError
+from int8tune.rpc.errors import StatusFileError
 from int8tune.rpc.process.status_files import (
-    LAST_MOMENT,
     LONGEST_TEXT,
+    Moment,
+    ShortLine,
     Writer,
-    short_line,
+    read_status_file,
     state_folder,
-    status_text,
     write_status,
-    writer,
 )
-from int8tune.rpc.wire.fields import Fields, integer, line, number, optional
 
-FORMAT = 1
 FAILED, INTERRUPTED = "failed", "interrupted"
 MOST_FILES = 1000
-_MOST = 1 << 62
-_LONGEST_S = 1e9
+_Count = Annotated[int, whole_number(0)]
+_Amount = Annotated[float, number_within(0, 1e9)]
 _URL = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(.*)", re.DOTALL)
 
 
@@ -47,20 +45,20 @@ class CampaignStatus:
         writer: the campaign's process.
     """
 
-    place: str
-    campaign: str
-    network: str
-    tasks: int
-    tasks_done: int
-    trials: int
-    trials_done: int
-    resumed: int
-    per_minute: float
-    started_at: float
-    left_s: float | None
-    written_at: float
-    ending: str
-    error: str
+    place: Annotated[str, one_line(1 << 14)]
+    campaign: ShortLine
+    network: ShortLine
+    tasks: _Count
+    tasks_done: _Count
+    trials: _Count
+    trials_done: _Count
+    resumed: _Count
+    per_minute: _Amount
+    started_at: Moment
+    left_s: _Amount | None
+    written_at: Moment
+    ending: ShortLine
+    error: ShortLine
     writer: Writer
 
     @property
@@ -93,7 +91,7 @@ def write_campaign_status(status: CampaignStatus) -> None:
     Raises:
         OSError: it can't be written.
     """
-    write_status(status_path(status.place, status.campaign), {"format": FORMAT} | asdict(status))
+    write_status(status_path(status.place, status.campaign), asdict(status))
 
 
 def read_status(path: Path) -> CampaignStatus | None:
@@ -103,9 +101,8 @@ def read_status(path: Path) -> CampaignStatus | None:
         StatusFileError: it can't be read, or has something else in it.
     """
     try:
-        text = status_text(path)
-        return None if text is None else _status(parse_json(text))
-    except (OSError, ValueError, ProtocolError) as error:
+        return read_status_file(path, CampaignStatus)
+    except (OSError, ValueError) as error:
         raise StatusFileError(f"{path}: {printable(str(error))[:LONGEST_TEXT]}") from error
 
 
@@ -120,24 +117,3 @@ def _readable() -> Iterator[CampaignStatus]:
             with suppress(StatusFileError):
                 if status := read_status(path):
                     yield status
-
-
-def _status(value: object) -> CampaignStatus:
-    read = Fields("", value, ("format", *(field.name for field in fields(CampaignStatus))))
-    read.read("format", integer(FORMAT, FORMAT))
-    counts: dict[str, int] = {
-        name: read.read(name, integer(0, _MOST)) for name in ("tasks", "tasks_done", "trials", "trials_done", "resumed")
-    }
-    return CampaignStatus(
-        place=read.read("place", line),
-        campaign=read.read("campaign", short_line),
-        network=read.read("network", short_line),
-        per_minute=read.read("per_minute", number(0, _LONGEST_S)),
-        started_at=read.read("started_at", number(0, LAST_MOMENT)),
-        left_s=read.read("left_s", optional(number(0, _LONGEST_S))),
-        written_at=read.read("written_at", number(0, LAST_MOMENT)),
-        ending=read.read("ending", short_line),
-        error=read.read("error", short_line),
-        writer=read.read("writer", writer),
-        **counts,
-    )

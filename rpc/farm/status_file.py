@@ -11,30 +11,27 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from int8tune.results.bounded_json import parse_json
+from int8tune.results.json_forms import number_within, whole_number
 from int8tune.results.text import printable
-from int8tune.rpc.errors import ProtocolError, StatusFileError
+from int8tune.rpc.errors import StatusFileError
 from int8tune.rpc.farm.values import State
 from int8tune.rpc.process.status_files import (
-    LAST_MOMENT,
     LONGEST_TEXT,
+    Moment,
+    ShortLine,
     Writer,
-    short_line,
+    read_status_file,
     state_folder,
-    status_text,
     write_status,
-    writer,
 )
-from int8tune.rpc.wire.fields import Fields, integer, number, optional
 
-FORMAT = 1
 LONGEST_S = 1e6
 _BOARDS = "boards"
 _MOST_FILES = 1000
-_MOST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +47,20 @@ class BoardReport:
         writer: the campaign's process; None once the campaign has ended.
     """
 
-    board: str
-    campaign: str
-    target: str
+    board: ShortLine
+    campaign: ShortLine
+    target: ShortLine
     state: State
-    since: float
-    waits_for: str
-    until: float | None
-    cause: str
-    canary_at: float | None
-    canary_s: float
-    canary_fault: str
-    trials: int
-    per_minute: float
-    written_at: float
+    since: Moment
+    waits_for: ShortLine
+    until: Moment | None
+    cause: ShortLine
+    canary_at: Moment | None
+    canary_s: Annotated[float, number_within(0, LONGEST_S)]
+    canary_fault: ShortLine
+    trials: Annotated[int, whole_number(0)]
+    per_minute: Annotated[float, number_within(0, LONGEST_S)]
+    written_at: Moment
     writer: Writer | None
 
     @property
@@ -84,7 +81,7 @@ def write_report(folder: Path, report: BoardReport) -> None:
     Raises:
         OSError: it can't be written.
     """
-    value = {"format": FORMAT} | asdict(report)
+    value = asdict(report)
     for name in ("waits_for", "cause", "canary_fault"):
         value[name] = printable(value[name])[:LONGEST_TEXT]
     write_status(_path(folder, report.board), value)
@@ -98,9 +95,8 @@ def read_report(folder: Path, board: str) -> BoardReport | None:
     """
     path = _path(folder, board)
     try:
-        text = status_text(path)
-        report = None if text is None else _report(parse_json(text))
-    except (OSError, ValueError, ProtocolError) as error:
+        report = read_status_file(path, BoardReport)
+    except (OSError, ValueError) as error:
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         raise StatusFileError(f"{path}: {printable(why)[:LONGEST_TEXT]}") from error
     if report is not None and report.board != board:
@@ -123,26 +119,3 @@ def _readable() -> Iterator[BoardReport]:
 
 def _path(folder: Path, board: str) -> Path:
     return folder / f"{board}.json"
-
-
-def _report(value: object) -> BoardReport:
-    read = Fields("", value, ("format", *(field.name for field in fields(BoardReport))))
-    read.read("format", integer(FORMAT, FORMAT))
-    moment = number(0, LAST_MOMENT)
-    return BoardReport(
-        board=read.read("board", short_line),
-        campaign=read.read("campaign", short_line),
-        target=read.read("target", short_line),
-        state=State(read.read("state", short_line)),
-        since=read.read("since", moment),
-        waits_for=read.read("waits_for", short_line),
-        until=read.read("until", optional(moment)),
-        cause=read.read("cause", short_line),
-        canary_at=read.read("canary_at", optional(moment)),
-        canary_s=read.read("canary_s", number(0, LONGEST_S)),
-        canary_fault=read.read("canary_fault", short_line),
-        trials=read.read("trials", integer(0, _MOST)),
-        per_minute=read.read("per_minute", number(0, LONGEST_S)),
-        written_at=read.read("written_at", moment),
-        writer=read.read("writer", optional(writer)),
-    )

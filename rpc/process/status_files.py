@@ -10,29 +10,37 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from int8tune.results.atomic import replacement
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.json_forms import Made, number_within, one_line, whole_number
 from int8tune.results.own_files import make_own_folder
+from int8tune.results.typed_json import TypedJsonError, from_json
 from int8tune.rpc.process.processes import started_ticks
-from int8tune.rpc.wire.fields import Fields, integer, line
 
 LAST_MOMENT = 1e11
 LONGEST_TEXT = 300
+FORMAT = 1
 _LARGEST_BYTES = 1 << 16
-_MOST = 1 << 62
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+Status = TypeVar("Status")
+Moment = Annotated[float, number_within(0, LAST_MOMENT)]
+"""Seconds since 1970, for people: no clock is trusted for more."""
+ShortLine = Annotated[str, Made(Annotated[str, one_line(_LARGEST_BYTES)], lambda text: text[:LONGEST_TEXT], ValueError)]
+"""Text of one line, which is cut where it is long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
     """A process of this machine, told from later ones of its number."""
 
-    pid: int
-    started_ticks: int
-    boot: str
+    pid: Annotated[int, whole_number(1, 1 << 31)]
+    started_ticks: Annotated[int, whole_number(0)]
+    boot: ShortLine
 
     @classmethod
     def this(cls) -> Writer:
@@ -49,7 +57,7 @@ def state_folder() -> Path:
 
 
 def write_status(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace a file in a folder of the state folder; a reader sees the old or the new one.
+    """Replace a file in a folder of the state folder, with `FORMAT`; a reader sees the old or the new one.
 
     After a power loss it may be gone.
 
@@ -61,16 +69,26 @@ def write_status(path: Path, value: Mapping[str, Any]) -> None:
     for own in (folder.parent, folder):
         make_own_folder(own)
     with replacement(path, waits_for_disk=False) as file:
-        file.write(json.dumps(value, allow_nan=False).encode("ascii"))
+        file.write(json.dumps({"format": FORMAT} | dict(value), allow_nan=False).encode("ascii"))
 
 
-def status_text(path: Path) -> str | None:
-    """The text of a file; None where there is none. A pipe or a device is not waited for.
+def read_status_file(path: Path, kind: type[Status]) -> Status | None:
+    """What a file says; None where there is none. A pipe or a device is not waited for.
 
     Raises:
         OSError: it can't be read.
-        ValueError: it is no file, too long, or not ASCII.
+        ValueError: it is no file, too long, or has something else in it.
     """
+    text = _text(path)
+    if text is None:
+        return None
+    value = parse_json(text)
+    if not isinstance(value, dict) or type(value.get("format")) is not int or value["format"] != FORMAT:
+        raise TypedJsonError([(".format", f"must be {FORMAT}")])
+    return from_json(kind, {name: each for name, each in value.items() if name != "format"})
+
+
+def _text(path: Path) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -90,18 +108,3 @@ def host_boot() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
         return ""
-
-
-def writer(place: str, value: object) -> Writer:
-    """Reads a writer."""
-    read = Fields(place, value, tuple(field.name for field in fields(Writer)))
-    return Writer(
-        pid=read.read("pid", integer(1, 1 << 31)),
-        started_ticks=read.read("started_ticks", integer(0, _MOST)),
-        boot=read.read("boot", short_line),
-    )
-
-
-def short_line(place: str, value: object) -> str:
-    """Reads text of one line, and cuts it where it is long."""
-    return line(place, value)[:LONGEST_TEXT]

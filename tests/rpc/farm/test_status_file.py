@@ -72,15 +72,15 @@ def _writer_of(pid: int) -> Writer:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "field `format` must be an integer from 1 to 1: 2"),
-        ({"state": "well"}, "'well' is not a valid State"),
-        ({"cause": "\x1b[2Jgone"}, "field `cause` must be printable text on one line"),
-        ({"until": "soon"}, "field `until` must be a number from 0 to 1e\\+11: 'soon'"),
+        ({"format": 2}, "format: must be 1"),
+        ({"state": "well"}, 'state: must be one of .*: "well"'),
+        ({"cause": "\x1b[2Jgone"}, "cause: must be printable text of at most"),
+        ({"until": "soon"}, 'until: must be a number from 0 to 1e\\+11: "soon"'),
         ({"since": float("nan")}, "NaN is no number"),
-        ({"since": "1"}, "field `since` must be a number"),
-        ({"per_minute": -1}, "field `per_minute` must be a number from 0 to 1e\\+06: -1"),
-        ({"writer": {"pid": 0, "started_ticks": 1, "boot": ""}}, "field `writer.pid` must be an integer from 1"),
-        ({"colour": "red"}, "unknown field: `colour`"),
+        ({"since": "1"}, "since: must be a number"),
+        ({"per_minute": -1}, "per_minute: must be a number from 0 to 1e\\+06: -1"),
+        ({"writer": {"pid": 0, "started_ticks": 1, "boot": ""}}, "writer.pid: must be an integer of 1 to"),
+        ({"colour": "red"}, "colour: unknown field"),
         ({"board": "b"}, "it is about another board: b"),
     ],
 )

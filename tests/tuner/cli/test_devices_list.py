@@ -34,7 +34,7 @@ STATES = [
     BoardState("pi-zero", OFF),
     BoardState("old", replace(OFF, writer=None, written_at=1e9 - 86_400 * 3)),
     BoardState("new", None),
-    BoardState("odd", None, "/x/odd.json: unknown field: `colour`"),
+    BoardState("odd", None, "/x/odd.json: colour: unknown field"),
 ]
 
 
@@ -48,7 +48,7 @@ def test_wide() -> None:
         "    was quarantined: the canary took 1.34 times what it takes",
         "new      -         idle             -                       -                               -",
         "odd      -         idle             -                       -                               -",
-        "    its state can't be read: /x/odd.json: unknown field: `colour`",
+        "    its state can't be read: /x/odd.json: colour: unknown field",
     ]
 
 
