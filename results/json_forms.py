@@ -59,6 +59,7 @@ def matching(pattern: str | re.Pattern[str], allowed: str) -> Form:
 
 def whole_number(least: int, most: int = MOST_INTEGER) -> Form:
     allowed = f"an integer of at least {least}" if most == MOST_INTEGER else f"an integer of {least} to {most}"
+    allowed = f"{least}" if least == most else allowed
     return Form(allowed, lambda value: least <= value <= most)
 
 

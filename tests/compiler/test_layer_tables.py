@@ -69,8 +69,8 @@ FAULTS: dict[str, tuple[object, str]] = {
     "no-format": (_without(_table(), "format"), "tiny.json: format: missing"),
     "no-name": (_without(_table(), "name"), "tiny.json: name: missing"),
     "no-layers": (_without(_table(), "layers"), "tiny.json: layers: missing"),
-    "newer-format": (_table(format=2), "tiny.json: format: must be an integer of 1 to 1: 2"),
-    "format-is-true": (_table(format=True), "tiny.json: format: must be an integer of 1 to 1: true"),
+    "newer-format": (_table(format=2), "tiny.json: format: must be 1: 2"),
+    "format-is-true": (_table(format=True), "tiny.json: format: must be 1: true"),
     "name-is-number": (
         _table(name=7),
         "tiny.json: name: must be 1 to 64 letters, digits, `.`, `_`, `-`: 7",
