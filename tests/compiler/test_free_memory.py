@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,29 @@ def test_a_graph_that_is_used_up_has_no_constants_and_gives_the_same_library(tmp
         assert constant_bytes(graph.values) == (0 if is_last_use else before)
         made.append(library.read_bytes())
     assert made[0] == made[1]
+
+
+KEPT = """
+import os, sys
+import numpy as np
+from int8tune.compiler.free_memory import give_back_at_once
+
+def resident_mb():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+
+if sys.argv[1] == "at once":
+    give_back_at_once()
+np.ones(30 << 20, np.uint8)
+large = np.ones(20 << 20, np.uint8)
+behind = np.ones(100_000, np.uint8)
+before = resident_mb()
+del large
+print(before - resident_mb())
+"""
+
+
+@pytest.mark.parametrize(("when", "least", "most"), [("at once", 19, 21), ("as usual", -1, 1)])
+def test_a_large_array_behind_which_another_one_lies_is_given_back(when: str, least: float, most: float) -> None:
+    command = [sys.executable, "-c", KEPT, when]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert least < float(done.stdout) < most

@@ -71,9 +71,11 @@ def compile_apart(
 
     def compile_to(made: Path, tell: Report) -> dict[str, object]:
         from int8tune.compiler.compile import compile_models
+        from int8tune.compiler.free_memory import give_back_at_once
 
         several = [graphs] if isinstance(graphs, Graph) else graphs
         # This process ends with the library.
+        give_back_at_once()
         done = compile_models(several, target, schedules, made, tell, users_cache(), is_last_use=True)
         return {"about": done.about, "compiled": done.kernels.compiled, "reused": done.kernels.reused}
 
