@@ -75,7 +75,7 @@ class Schedules:
     def choose(self, workload: Workload) -> Choice:
         """The layer's own schedule; without one, that of a layer which differs in how it rounds and bounds only.
 
-        Of several such layers, one that adds the same in the other order comes first.
+        Of several such layers, one that adds the same in the other order, or by the other rule, comes first.
 
         Farther layers say less than the default does: it is the best by an estimate that was fitted to measurements
         of many layers (docs/search.md), and most often within a few per cent.
@@ -85,7 +85,7 @@ class Schedules:
         """
         for source, best in (
             (Source.LOG, self._exact.get(workload)),
-            (Source.SAME_FORM, self._exact.get(_in_other_order(workload))),
+            (Source.SAME_FORM, self._exact.get(_adding_otherwise(workload))),
             (Source.SAME_FORM, self._of_form.get(_form(workload))),
         ):
             if best and (choice := usable(best.candidate, workload, self._target, source)):
@@ -106,12 +106,14 @@ def usable(candidate: Candidate, workload: Workload, target: Target, source: Sou
     return None if space.fault(found.config) else Choice(found.template, space.completed(found.config), source)
 
 
-def _in_other_order(workload: Workload) -> Workload:
-    """The workload whose residual is the other summand."""
+def _adding_otherwise(workload: Workload) -> Workload:
+    """The workload whose residual is the other summand (rule `float`), or is added by the other rule (`fixed`)."""
     numerics, residual = workload.numerics, workload.numerics.residual
-    if residual is None or numerics.requantize is None or numerics.requantize.rule != "float":
+    if residual is None or numerics.requantize is None or numerics.requantize.rule == "fused":
         return workload
-    return replace(workload, numerics=replace(numerics, residual=replace(residual, first=not residual.first)))
+    is_float = numerics.requantize.rule == "float"
+    other = replace(residual, first=not residual.first) if is_float else replace(residual, fused=not residual.fused)
+    return replace(workload, numerics=replace(numerics, residual=other))
 
 
 def _form(workload: Workload) -> Workload:

@@ -184,17 +184,28 @@ def test_a_best_log_decides(native: Target) -> None:
     assert elsewhere.choose(workload).source is Source.DEFAULT
 
 
-def test_the_same_sum_in_the_other_order_is_the_nearest_layer(native: Target) -> None:
-    keys = [f"conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c{end}-u8" for end in ("", "-addu8", "-addu8.first")]
-    plain, own_first, residual_first = (parse_workload(key) for key in keys)
+@pytest.mark.parametrize(
+    ("rule", "known", "asked"),
+    [
+        ("float", "addu8", "addu8.first"),
+        ("float", "addu8.first", "addu8"),
+        ("fixed", "addu8", "addu8.fused"),
+        ("fixed", "addu8.fused", "addu8"),
+    ],
+)
+def test_the_same_sum_in_the_other_order_or_by_the_other_rule_is_the_nearest_layer(
+    rule: str, known: str, asked: str, native: Target
+) -> None:
+    keys = [f"conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-{rule}.c{end}-u8" for end in ("", f"-{known}", f"-{asked}")]
+    plain, one, other = (parse_workload(key) for key in keys)
     template = template_for(plain, native)
-    space = template.space(own_first, native)
+    space = template.space(one, native)
     configs = [config for config in space if config != dict(space.default)][:2]
     log = []
-    for workload, config in zip((plain, own_first), configs, strict=True):
+    for workload, config in zip((plain, one), configs, strict=True):
         candidate = Candidate(workload.key, native.name, template.name, template.version, config)
         log.append(BestSchedule(workload.key, native.name, "local", candidate, 1e-6, candidate.id, ITSELF, "c", 0))
-    chosen = Schedules(native, log).choose(residual_first)
+    chosen = Schedules(native, log).choose(other)
     assert (chosen.source, chosen.config) == (Source.SAME_FORM, configs[1])
 
 
