@@ -215,6 +215,7 @@ def _line(tmp_path: Path, **changes: object) -> dict[str, object]:
         ({"candidate": "0" * 20}, f"candidate: {'0' * 20}, allowed: the id of this schedule, {candidate(3).id}"),
         ({"default_candidate": "x"}, 'default_candidate: must be 20 hexadecimal digits: "x"'),
         ({"config": {"tile": 1.5}}, "config: must be an object of at most 64 knobs, each an integer"),
+        ({"config": {"lanes": 8, "tile": None}}, "config: must be an object of at most 64 knobs, each an integer"),
         ({"config": []}, "config: must be an object of at most 64 knobs, each an integer, a text or a boolean: a list"),
         ({"config": {str(n): 1 for n in range(65)}}, "config: "),
         ({"speedup": {"estimate": 1.5, "low": 1.2}}, "speedup.high: missing"),
