@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.compiler.network_file import is_model
 from int8tune.compiler.schedule_choice import Schedules, Source
-from int8tune.results.best import read_best_log
+from int8tune.results.best_log import read_best_log
 from int8tune.results.comparison.again import compare_again
 from int8tune.results.comparison.side import Conditions, LayerTime, Side
 from int8tune.results.label import layer_label

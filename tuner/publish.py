@@ -11,7 +11,8 @@ from pathlib import Path
 from int8tune.results.analysis.campaign import CampaignAnalysis, analyze
 from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
-from int8tune.results.best import best_schedules, write_best_log
+from int8tune.results.best import best_schedules
+from int8tune.results.best_log import write_best_log
 from int8tune.results.own_files import require_own
 from int8tune.results.record import Campaign, Trial
 from int8tune.results.stores import open_store

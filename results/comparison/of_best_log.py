@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from int8tune.results.best import BestSchedule, read_best_log
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import read_best_log
 from int8tune.results.comparison.side import Conditions, LayerTime, Side
 from int8tune.results.errors import ComparisonError
 from int8tune.results.label import layer_label

@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from int8tune.results.best import HEADER
+from int8tune.results.best_log import HEADER
 from int8tune.results.comparison.of_best_log import side_of_best_log
 from int8tune.results.comparison.of_json import MOST_BYTES, side_of_json
 from int8tune.results.comparison.of_store import side_of_store

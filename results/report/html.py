@@ -11,7 +11,7 @@ from typing import Any
 
 from int8tune.results.analysis.campaign import CampaignAnalysis
 from int8tune.results.atomic import write_atomic
-from int8tune.results.best import best_log_text
+from int8tune.results.best_log import best_log_text
 from int8tune.results.comparison.compare import Comparison
 from int8tune.results.record import Outcome
 from int8tune.results.report import campaign_views as views_of

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from int8tune.compiler.best_log import schedule_faults
-from int8tune.results.best import BestSchedule, read_best_log, write_best_log
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import read_best_log, write_best_log
 from int8tune.results.errors import BestLogError
 from int8tune.results.record import Candidate
 from int8tune.results.stats import ITSELF

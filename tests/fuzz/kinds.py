@@ -50,7 +50,7 @@ class Kind:
 
 def _best_log(folder: Path) -> None:
     from int8tune.compiler.best_log import schedule_faults
-    from int8tune.results.best import read_best_log
+    from int8tune.results.best_log import read_best_log
 
     read_best_log(folder / "best.jsonl", schedule_faults)
 

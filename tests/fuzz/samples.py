@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from int8tune.results.bench import summarize_bench
-from int8tune.results.best import best_schedules, write_best_log
+from int8tune.results.best import best_schedules
+from int8tune.results.best_log import write_best_log
 from int8tune.results.metaschedule import RECORDS, WORKLOADS
 from int8tune.results.pytest_benchmark import of_layers, write_benchmarks
 from int8tune.results.record import BenchResult, Entrant, Outcome

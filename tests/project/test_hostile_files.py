@@ -22,7 +22,7 @@ from int8tune.compiler.errors import LayerTableError, ModelError
 from int8tune.compiler.files import read_file
 from int8tune.compiler.graph import Value
 from int8tune.compiler.tflite_reader.model import read_tflite
-from int8tune.results.best import read_best_log
+from int8tune.results.best_log import read_best_log
 from int8tune.results.bounded_json import MOST_DEPTH, parse_json, read_json
 from int8tune.results.codec import checksum
 from int8tune.results.errors import BestLogError, ForeignStoreError, NotOwnFileError, StoreLockedError

@@ -11,7 +11,8 @@ import pytest
 
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.compiler.schedule_choice import Schedules, Source
-from int8tune.results.best import BestSchedule, best_schedules, read_best_log, write_best_log
+from int8tune.results.best import BestSchedule, best_schedules
+from int8tune.results.best_log import read_best_log, write_best_log
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Campaign, Candidate, Duel, Outcome, Trial
 from int8tune.results.stats import ITSELF

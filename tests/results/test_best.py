@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from int8tune.results.base import Store
-from int8tune.results.best import BestSchedule, best_schedules, read_best_log, write_best_log
+from int8tune.results.best import BestSchedule, best_schedules
+from int8tune.results.best_log import read_best_log, write_best_log
 from int8tune.results.errors import BestLogError, ExportError
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import CacheMode, Candidate, Outcome

@@ -11,7 +11,8 @@ import pytest
 from int8tune.results.analysis.campaign import analyze
 from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
-from int8tune.results.best import best_schedules, read_best_log, write_best_log
+from int8tune.results.best import best_schedules
+from int8tune.results.best_log import read_best_log, write_best_log
 from int8tune.results.contest import contests
 from int8tune.results.errors import BestLogError, RecordError
 from int8tune.results.memory import MemoryStore

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from int8tune.results.best import BestSchedule, write_best_log
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import write_best_log
 from int8tune.results.record import Candidate
 from int8tune.results.stats import ITSELF
 from int8tune.schedules.registry import template_named

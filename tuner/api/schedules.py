@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from int8tune.compiler.best_log import schedule_faults
-from int8tune.results.best import BestSchedule, best_schedules, read_best_log
+from int8tune.results.best import BestSchedule, best_schedules
+from int8tune.results.best_log import read_best_log
 from int8tune.results.label import layer_label
 from int8tune.results.record import CacheMode, Campaign
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS

@@ -21,7 +21,8 @@ from tvm.target import codegen
 from int8tune.compiler.best_log import candidate_faults
 from int8tune.compiler.schedule_choice import Source, usable
 from int8tune.results.atomic import write_bytes_atomic
-from int8tune.results.best import BestSchedule, best_log_text
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import best_log_text
 from int8tune.results.errors import ExportError
 from int8tune.results.metaschedule import BEST_LOG, RECORDS, WORKLOADS
 from int8tune.results.record import Candidate

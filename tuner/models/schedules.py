@@ -6,7 +6,8 @@ from pathlib import Path
 
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.compiler.schedule_choice import Schedules
-from int8tune.results.best import BestSchedule, best_schedules, read_best_log
+from int8tune.results.best import BestSchedule, best_schedules
+from int8tune.results.best_log import read_best_log
 from int8tune.results.stores import is_url
 from int8tune.rpc.local.capabilities import read_capabilities
 from int8tune.schedules.target import Target, target_for

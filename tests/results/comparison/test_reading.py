@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from int8tune.results.bench import summarize_bench
-from int8tune.results.best import BestSchedule, write_best_log
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import write_best_log
 from int8tune.results.comparison.compare import Change, compare_sides
 from int8tune.results.comparison.of_store import PEAK_LOOP, SeenTrials, side_of_bench, side_of_campaign
 from int8tune.results.comparison.reading import read_side

@@ -14,7 +14,7 @@ import pytest
 
 from int8tune.results.analysis.campaign import CampaignAnalysis, analyze
 from int8tune.results.analysis.roofline import LayerSize
-from int8tune.results.best import read_best_log
+from int8tune.results.best_log import read_best_log
 from int8tune.results.errors import ExportError
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Outcome

@@ -20,7 +20,8 @@ import int8tune.results.best
 import int8tune.results.store
 from int8tune.results import sqlite_file
 from int8tune.results.atomic import sync_folder
-from int8tune.results.best import BestSchedule, read_best_log, write_best_log
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import read_best_log, write_best_log
 from int8tune.results.record import Campaign, Duel, Entry, Measurement, Trial
 from int8tune.results.stats import Speedup
 from int8tune.results.store import SqliteStore

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from int8tune.results.best import BestSchedule, write_best_log
+from int8tune.results.best import BestSchedule
+from int8tune.results.best_log import write_best_log
 from int8tune.results.comparison.compare import Change
 from int8tune.results.record import Candidate
 from int8tune.results.stats import ITSELF

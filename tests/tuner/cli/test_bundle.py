@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from int8tune.compiler.toolchain import nvrtc
-from int8tune.results.best import read_best_log
+from int8tune.results.best_log import read_best_log
 from int8tune.results.record import DeviceCheck, Duel, Entry, Outcome, Trial
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.bundle.archive import open_bundle, own_bytes

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from int8tune.results.best import read_best_log
+from int8tune.results.best_log import read_best_log
 from int8tune.results.record import Candidate
 from int8tune.results.store import SqliteStore
 from int8tune.schedules.arguments import kernel_inputs
