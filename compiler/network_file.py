@@ -17,7 +17,7 @@ from int8tune.compiler.files import read_file
 from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.network import MAX_TEXT, Layer, Network, Published
 from int8tune.results.bounded_json import all_names, parse_json
-from int8tune.results.json_forms import Length, Made, matching, printable_text, whole_number
+from int8tune.results.json_forms import Form, Length, Made, matching, printable_text, whole_number
 from int8tune.results.text import clipped, printable
 from int8tune.results.typed_json import TypedJsonError, from_json
 from int8tune.schedules.errors import WorkloadError
@@ -32,6 +32,7 @@ MODEL_SUFFIXES = (".tflite", ".onnx")
 
 _NAME = matching(r"[A-Za-z0-9._-]{1,64}", "1 to 64 letters, digits, `.`, `_`, `-`")
 _SHAPE = matching(r"[1-9][0-9]{0,8}(?:x[1-9][0-9]{0,8}){0,7}", "a shape such as `1x224x224x3`")
+_GIVEN = Form("an object", lambda value: value is not None)
 _Key = Annotated[str, printable_text(MAX_NAME)]
 
 
@@ -53,7 +54,7 @@ class _Table:
     description: Annotated[str, printable_text(MAX_TEXT)]
     layers: Annotated[tuple[_Row, ...], Length(1, MAX_LAYERS)]
     input: Annotated[str, _SHAPE] = ""
-    published: Published | None = None
+    published: Annotated[Published | None, _GIVEN] = None
 
 
 def network_names() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,3 @@ def _is_text(value: object, form: Form) -> bool:
 def _is_knob(value: object, form: Form) -> bool:
     is_integer = isinstance(value, int) and -MOST_INTEGER - 1 <= value <= MOST_INTEGER
     return is_integer or _is_text(value, form)
-
-
-def is_within(value: Collection[Any], length: Length) -> bool:
-    return length.least <= len(value) <= length.most

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Annotated, Any, TypeVar, cast
 
 from int8tune.results.bounded_json import JsonObject
-from int8tune.results.json_forms import Form, Length, Made, is_within
+from int8tune.results.json_forms import Form, Length, Made
 from int8tune.results.text import printable, shown, unknown_fields
 
 T = TypeVar("T")
@@ -104,12 +104,13 @@ def _formed(kind: Any, form: Form) -> Reader:
     def read(value: Any) -> Any:
         try:
             found = reader(value)
-            is_right = form.accepts(found)
-        except TypedJsonError:
-            is_right = False
-        if not is_right:
-            raise _fault(f"must be {form.allowed}", value)
-        return found
+        except TypedJsonError as error:
+            if any(place for place, _ in error.faults):
+                raise
+        else:
+            if form.accepts(found):
+                return found
+        raise _fault(f"must be {form.allowed}", value)
 
     return read
 
@@ -118,7 +119,7 @@ def _counted(kind: Any, length: Length) -> Reader:
     reader, counted = reader_of(kind), list if typing.get_origin(kind) in (tuple, frozenset) else dict
 
     def read(value: Any) -> Any:
-        if isinstance(value, counted) and not is_within(value, length):
+        if isinstance(value, counted) and not length.least <= len(value) <= length.most:
             raise _fault(f"must have {length.least} to {length.most} items", len(value))
         return reader(value)
 

@@ -10,13 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from int8tune.results.json_forms import number_within, one_line, whole_number
+from int8tune.results.json_forms import number_within, one_line
 from int8tune.results.redaction import without_password
 from int8tune.results.stores import STORE_FILE
 from int8tune.results.text import printable
 from int8tune.rpc.errors import StatusFileError
 from int8tune.rpc.process.status_files import (
+    LONGEST_LINE,
     LONGEST_TEXT,
+    Count,
     Moment,
     ShortLine,
     Writer,
@@ -27,7 +29,6 @@ from int8tune.rpc.process.status_files import (
 
 FAILED, INTERRUPTED = "failed", "interrupted"
 MOST_FILES = 1000
-_Count = Annotated[int, whole_number(0)]
 _Amount = Annotated[float, number_within(0, 1e9)]
 _URL = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(.*)", re.DOTALL)
 
@@ -45,14 +46,14 @@ class CampaignStatus:
         writer: the campaign's process.
     """
 
-    place: Annotated[str, one_line(1 << 14)]
+    place: Annotated[str, one_line(LONGEST_LINE)]
     campaign: ShortLine
     network: ShortLine
-    tasks: _Count
-    tasks_done: _Count
-    trials: _Count
-    trials_done: _Count
-    resumed: _Count
+    tasks: Count
+    tasks_done: Count
+    trials: Count
+    trials_done: Count
+    resumed: Count
     per_minute: _Amount
     started_at: Moment
     left_s: _Amount | None

@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from int8tune.results.json_forms import number_within, whole_number
+from int8tune.results.json_forms import number_within
 from int8tune.results.text import printable
 from int8tune.rpc.errors import StatusFileError
 from int8tune.rpc.farm.values import State
 from int8tune.rpc.process.status_files import (
     LONGEST_TEXT,
+    Count,
     Moment,
     ShortLine,
     Writer,
@@ -58,7 +59,7 @@ class BoardReport:
     canary_at: Moment | None
     canary_s: Annotated[float, number_within(0, LONGEST_S)]
     canary_fault: ShortLine
-    trials: Annotated[int, whole_number(0)]
+    trials: Count
     per_minute: Annotated[float, number_within(0, LONGEST_S)]
     written_at: Moment
     writer: Writer | None

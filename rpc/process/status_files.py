@@ -18,11 +18,12 @@ from int8tune.results.atomic import replacement
 from int8tune.results.bounded_json import parse_json
 from int8tune.results.json_forms import Made, number_within, one_line, whole_number
 from int8tune.results.own_files import make_own_folder
-from int8tune.results.typed_json import TypedJsonError, from_json
+from int8tune.results.typed_json import from_json
 from int8tune.rpc.process.processes import started_ticks
 
 LAST_MOMENT = 1e11
 LONGEST_TEXT = 300
+LONGEST_LINE = 1 << 14
 FORMAT = 1
 _LARGEST_BYTES = 1 << 16
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -30,8 +31,16 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 Status = TypeVar("Status")
 Moment = Annotated[float, number_within(0, LAST_MOMENT)]
 """Seconds since 1970, for people: no clock is trusted for more."""
-ShortLine = Annotated[str, Made(Annotated[str, one_line(_LARGEST_BYTES)], lambda text: text[:LONGEST_TEXT], ValueError)]
+ShortLine = Annotated[str, Made(Annotated[str, one_line(LONGEST_LINE)], lambda text: text[:LONGEST_TEXT], ValueError)]
 """Text of one line, which is cut where it is long."""
+Count = Annotated[int, whole_number(0, 1 << 62)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """What every file says before all else."""
+
+    format: Annotated[int, whole_number(FORMAT, FORMAT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Writer:
     """A process of this machine, told from later ones of its number."""
 
     pid: Annotated[int, whole_number(1, 1 << 31)]
-    started_ticks: Annotated[int, whole_number(0)]
+    started_ticks: Count
     boot: ShortLine
 
     @classmethod
@@ -83,9 +92,9 @@ def read_status_file(path: Path, kind: type[Status]) -> Status | None:
     if text is None:
         return None
     value = parse_json(text)
-    if not isinstance(value, dict) or type(value.get("format")) is not int or value["format"] != FORMAT:
-        raise TypedJsonError([(".format", f"must be {FORMAT}")])
-    return from_json(kind, {name: each for name, each in value.items() if name != "format"})
+    if isinstance(value, dict):
+        from_json(_Format, {name: value.pop(name) for name in ("format",) if name in value})
+    return from_json(kind, value)
 
 
 def _text(path: Path) -> str | None:

@@ -138,6 +138,7 @@ FAULTS: dict[str, tuple[object, str]] = {
         _table(layers=[ROW, ROW | {"name": "conv2"}]),
         f"tiny.json: layers[1].workload: already in layers[0]: {ROW['workload']}",
     ),
+    "published-is-null": (_table(published=None), "tiny.json: published: must be an object: null"),
     "published-is-number": (_table(published=5), "tiny.json: published: must be an object: 5"),
     "published-without-source": (
         _table(published=_without(PUBLISHED, "source")),

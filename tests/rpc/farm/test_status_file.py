@@ -72,7 +72,7 @@ def _writer_of(pid: int) -> Writer:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format: must be 1"),
+        ({"format": 2}, "format: must be 1: 2"),
         ({"state": "well"}, 'state: must be one of .*: "well"'),
         ({"cause": "\x1b[2Jgone"}, "cause: must be printable text of at most"),
         ({"until": "soon"}, 'until: must be a number from 0 to 1e\\+11: "soon"'),
@@ -80,6 +80,8 @@ def _writer_of(pid: int) -> Writer:
         ({"since": "1"}, "since: must be a number"),
         ({"per_minute": -1}, "per_minute: must be a number from 0 to 1e\\+06: -1"),
         ({"writer": {"pid": 0, "started_ticks": 1, "boot": ""}}, "writer.pid: must be an integer of 1 to"),
+        ({"trials": (1 << 62) + 1}, "trials: must be an integer of 0 to 4611686018427387904: "),
+        ({"cause": "x" * 20_000}, "cause: must be printable text of at most 16384 characters"),
         ({"colour": "red"}, "colour: unknown field"),
         ({"board": "b"}, "it is about another board: b"),
     ],
