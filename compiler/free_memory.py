@@ -20,10 +20,8 @@ def give_back_at_once() -> None:
 
     It keeps ever larger pieces for later otherwise: up to 64 MiB behind a few arrays of a layer's size.
     """
-    choose = getattr(ctypes.CDLL(None), "mallopt", None)
     for parameter in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
-        if choose is not None:
-            choose(parameter, _AT_ONCE_BYTES)
+        _call("mallopt", parameter, _AT_ONCE_BYTES)
 
 
 def give_back(model_bytes: int) -> None:
@@ -35,9 +33,14 @@ def give_back(model_bytes: int) -> None:
     if model_bytes < LEAST_BYTES:
         return
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    _call("malloc_trim", 0)
+
+
+def _call(name: str, *numbers: int) -> None:
+    """Call a function of the C library, if it has that."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function is not None:
+        function(*numbers)
 
 
 def forget_constants(graph: Graph, names: Iterable[str] | None = None) -> None:

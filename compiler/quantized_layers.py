@@ -168,8 +168,8 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
 def _residual(graph: Graph, operator: Operator, addition: Operator, own: Value) -> Residual:
     other = graph.values[_other_summand(addition, own.name)]
     is_first = addition.rule == "float" and addition.inputs[0] == other.name
-    is_fused = (operator.rule, addition.rule) == ("fixed", "fused")
-    return Residual(cast(DataType, other.type), _narrows(addition, own), is_first, is_fused)
+    has_own_rule = addition.rule != operator.rule
+    return Residual(cast(DataType, other.type), _narrows(addition, own), is_first, fused=has_own_rule)
 
 
 def _convolution(operator: Operator, data: Value, weight: Value, numerics: Numerics) -> Workload:

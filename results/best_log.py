@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from int8tune.results.atomic import write_atomic
 from int8tune.results.best import BestSchedule
-from int8tune.results.bounded_json import MOST_BYTES, parse_json
+from int8tune.results.bounded_json import parse_json
 from int8tune.results.errors import BestLogError, RecordError
 from int8tune.results.json_forms import Made, knobs, matching, number_over, printable_text, whole_number
 from int8tune.results.record import Candidate
@@ -204,7 +204,7 @@ def _object(text: str) -> dict[str, object]:
         ValueError: no JSON, too long, nested too deeply, a name that is there twice, or a value that is no object.
     """
     try:
-        value = parse_json(text, most_bytes=MOST_BYTES, is_finite=False)
+        value = parse_json(text, is_finite=False)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON (column {error.colno}: {error.msg})") from error
     if not isinstance(value, dict):

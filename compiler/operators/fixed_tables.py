@@ -188,7 +188,12 @@ def centred_values(data: Value) -> LongArray:
 
 def scaled(values: LongArray, real: float) -> LongArray:
     """The product with a factor, as a fixed-point multiplier rounds it."""
-    multiplier, shift = quantize_multiplier(real)
+    return scaled_by(values, quantize_multiplier(real))
+
+
+def scaled_by(values: LongArray, factor: tuple[int, int]) -> LongArray:
+    """The product with a multiplier and a shift, as `scale_fixed_point` takes them."""
+    multiplier, shift = factor
     return scale_fixed_point(values, np.array(multiplier), np.array(shift))
 
 

@@ -23,9 +23,9 @@ from int8tune.compiler.operators.base import (
     stored,
     zero_point_of,
 )
+from int8tune.compiler.operators.fixed_tables import scaled_by
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import quantize_multiplier
-from int8tune.schedules.oracle.reference import scale_fixed_point
 
 DIFFERENCE_SHIFT = 7
 # Scales tried, in units in the last place from the exact one, and offsets.
@@ -57,10 +57,10 @@ class FusedSquare:
     offset: np.float32
 
 
-def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:  # noqa: ARG001
+def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
     wrong = byte_fault(*inputs, output)
-    if wrong or len(inputs) != 2:
-        return wrong or f"it must have two values: {len(inputs)}"
+    if wrong or len(inputs) != 2 or operator.rule != "fixed":
+        return wrong or f"it must have two values of the fixed rule: {len(inputs)}, {operator.rule}"
     try:
         square_factors(inputs, output)
     except OperandError as error:
@@ -88,7 +88,7 @@ def fused_square(inputs: Sequence[Value], output: Value, factors: SquareFactors)
     one, other = _terms(inputs, factors, [every_stored(value) for value in inputs])
     squares = np.unique((one[:, None] - other) ** 2)
     low, high = (bound - zero_point_of(output) for bound in STORED_RANGES[output.type])
-    expected = np.clip(_scaled(squares, factors.square), low, high)
+    expected = np.clip(scaled_by(squares, factors.square), low, high)
     multiplier, shift = factors.square
     nearest = np.ldexp(np.float64(multiplier), shift - 31).astype(np.float32)
     for steps, offset in itertools.product(SCALE_STEPS, np.array(OFFSETS, np.float32)):
@@ -108,17 +108,12 @@ def _fused(squares: LongArray, scale: np.float32, offset: np.float32) -> LongArr
 
 def _terms(inputs: Sequence[Value], factors: SquareFactors, arrays: Sequence[Array | LongArray]) -> list[LongArray]:
     return [
-        _scaled((array.astype(np.int64) - zero_point_of(value)) << DIFFERENCE_SHIFT, factor)
+        scaled_by((array.astype(np.int64) - zero_point_of(value)) << DIFFERENCE_SHIFT, factor)
         for value, factor, array in zip(inputs, factors.terms, arrays, strict=True)
     ]
-
-
-def _scaled(values: LongArray, factor: Factor) -> LongArray:
-    multiplier, shift = factor
-    return scale_fixed_point(values, np.array(multiplier), np.array(shift))
 
 
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
     factors = square_factors(inputs, output)
     one, other = _terms(inputs, factors, arrays)
-    return stored(_scaled((one - other) ** 2, factors.square) + zero_point_of(output), operator, output)
+    return stored(scaled_by((one - other) ** 2, factors.square) + zero_point_of(output), operator, output)
