@@ -43,7 +43,7 @@ class PipeStream:
         try:
             data = self._sock.recv(_CHUNK)
         except OSError as error:
-            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+            raise framing.lost(error) from error
         if not data:
             raise DeviceLostError("the board's agent ended")
         return data

@@ -19,6 +19,7 @@ from int8tune.rpc.errors import DeviceLostError, ProtocolError
 LONGEST_BYTES = 16 << 20
 _LONGEST_POLL_MS = 2**31 - 1
 _LENGTH = struct.Struct(">I")
+_CLOSED = "the other side closed the connection"
 
 
 def send(sock: socket.socket, message: Mapping[str, object], deadline: float) -> None:
@@ -53,7 +54,7 @@ def send_bytes(sock: socket.socket, data: bytes, deadline: float) -> None:
         except BlockingIOError:
             continue
         except OSError as error:
-            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+            raise lost(error) from error
 
 
 def receive(sock: socket.socket, deadline: float) -> dict[str, object]:
@@ -98,10 +99,16 @@ def receive_some(sock: socket.socket, most: int, deadline: float) -> bytes:
         except BlockingIOError:
             continue
         except OSError as error:
-            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+            raise lost(error) from error
         if not chunk:
-            raise DeviceLostError("the other side closed the connection")
+            raise DeviceLostError(_CLOSED)
         return chunk
+
+
+def lost(error: OSError) -> DeviceLostError:
+    """What the fault of a socket means: one that is closed, or whose process dies, with bytes unread in it is reset."""
+    closed = isinstance(error, ConnectionResetError | BrokenPipeError)
+    return DeviceLostError(_CLOSED if closed else f"the connection broke: {error.strerror}")
 
 
 def wait_readable(descriptors: Iterable[int], deadline: float) -> set[int]:

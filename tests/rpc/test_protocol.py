@@ -132,11 +132,14 @@ def test_reader_that_does_not_read_ends_the_writer_at_the_deadline(ends: tuple[s
         framing.send(ends[0], {"x": "y" * (8 << 20)}, soon(0.1))
 
 
-def test_closed_connection_is_a_lost_device(ends: tuple[socket.socket, socket.socket]) -> None:
+@pytest.mark.parametrize("unread", [False, True], ids=["all-read", "unread"])
+def test_closed_connection_is_a_lost_device(ends: tuple[socket.socket, socket.socket], unread: bool) -> None:
+    if unread:  # which has the kernel reset the connection
+        framing.send(ends[1], {}, soon())
     ends[0].close()
-    with pytest.raises(DeviceLostError):
+    with pytest.raises(DeviceLostError, match=r"^the other side closed the connection$"):
         framing.receive(ends[1], soon())
-    with pytest.raises(DeviceLostError):
+    with pytest.raises(DeviceLostError, match=r"^the other side closed the connection$"):
         framing.send(ends[1], {}, soon())
 
 
