@@ -36,7 +36,7 @@ def add(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     numbers[OUTPUT_ZERO_POINT] = zero_point_of(own)
     addend = addition_operands(operator, own, other, output)
     numbers[SUM_LOWEST:] = addition_params(numerics, addend, zero_point_of(own))
-    return pointwise(operator, [own, other], output, functools.partial(add_residual, numerics), target, [numbers])
+    return pointwise([own, other], output, functools.partial(add_residual, numerics), target, [numbers])
 
 
 def subtract(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
@@ -55,4 +55,4 @@ def subtract(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
         )
         return stored(scaled(own - other, 2) + zero_point_of(output), operator, output)
 
-    return pointwise(operator, values, output, difference, target)
+    return pointwise(values, output, difference, target)

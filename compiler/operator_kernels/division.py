@@ -27,4 +27,4 @@ def divide(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         )
         return entries[row * table.shape[1] + column]
 
-    return pointwise(operator, values, output, entry, target, [np.ascontiguousarray(table)])
+    return pointwise(values, output, entry, target, [np.ascontiguousarray(table)])

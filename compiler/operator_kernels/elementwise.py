@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.graph import Graph, Operator, Value
 from int8tune.compiler.operator_kernels.kernel import (
+    TYPES,
     OperatorKernel,
-    bounded,
+    in_steps,
     nearest_even,
     rounded_alone,
     stored,
     values_of,
 )
 from int8tune.compiler.operator_kernels.pointwise import pointwise
+from int8tune.compiler.operator_kernels.tables import on_a_line
 from int8tune.compiler.operators.base import scale_of, zero_point_of
-from int8tune.compiler.operators.elementwise import TABLE
+from int8tune.compiler.operators.elementwise import TABLE, Lines, lines_of
 from int8tune.compiler.program import Array
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
@@ -28,6 +30,9 @@ from int8tune.schedules.target import Target
 def elementwise(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     """One loop: numbers are never in memory."""
     values, output = values_of(graph, operator)
+    found = lines_of(operator, values, output)
+    if found is not None:
+        return _on_lines(found, values[found.data], output, target)
     operations = operator.attributes["operations"]
     tables: list[Array] = [np.ascontiguousarray(each.numbers) for each in operations if each.function == TABLE]
 
@@ -45,10 +50,17 @@ def elementwise(graph: Graph, operator: Operator, target: Target) -> OperatorKer
             else:
                 numbers = [tirx.const(float(each), "float32") for each in operation.numbers]
                 known.append(_FUNCTIONS[operation.function](*(known[each] for each in operation.operands), *numbers))
-        steps = nearest_even(bounded(known[-1] / tirx.const(float(scale_of(output)), "float32")))
+        steps = nearest_even(in_steps(known[-1], output))
         return stored(steps + zero_point_of(output), operator, output)
 
-    return pointwise(operator, values, output, made, target, tables)
+    return pointwise(values, output, made, target, tables)
+
+
+def _on_lines(found: Lines, data: Value, output: Value, target: Target) -> OperatorKernel:
+    def made(value: Any, factor: Any, addend: Any) -> Any:
+        return on_a_line(value, factor, addend, found.bounds, TYPES[output.type])
+
+    return pointwise([data], output, made, target, spread=[found.factor, found.addend])
 
 
 def _real(value: Any, scale: float, zero_point: int) -> Any:

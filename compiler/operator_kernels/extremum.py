@@ -27,4 +27,4 @@ def extremum(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
         low, high = (tirx.const(bound, TYPES[output.type]) for bound in operator.clamp)
         return tirx.min(tirx.max(made, low), high)
 
-    return pointwise(operator, values, output, chosen, target)
+    return pointwise(values, output, chosen, target)

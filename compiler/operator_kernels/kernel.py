@@ -12,9 +12,10 @@ import tvm
 from tvm import te, tirx
 
 from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
-from int8tune.compiler.operators.base import STORED_RANGES
+from int8tune.compiler.operators.base import STORED_RANGES, scale_of
 from int8tune.compiler.operators.quantize import MOST_STEPS
 from int8tune.compiler.program import Array
+from int8tune.compiler.rounding.quotients import reciprocal
 from int8tune.schedules.epilogue import ROUNDER, ROUNDER_BITS
 from int8tune.schedules.target import Target
 
@@ -94,6 +95,18 @@ def bounded(value: Any) -> Any:
     """A float32 that becomes an int32 as it should: steps beyond every stored value are all the same."""
     most = tirx.const(MOST_STEPS, "float32")
     return tirx.min(tirx.max(value, -most), most)
+
+
+def in_steps(real: Any, output: Value) -> Any:
+    """A float32 over an output's scale, `bounded`: not always the quotient, but the nearest integer is the same."""
+    scale, (low, high) = scale_of(output), STORED_RANGES[output.type]
+    found = reciprocal(scale, high - low + 1)  # wherever the zero point is
+    if found is None:
+        return bounded(real / tirx.const(float(scale), "float32"))
+    most = tirx.const(float(scale) * MOST_STEPS, "float32")
+    within = tirx.min(tirx.max(real, -most), most)
+    factor, rest = (tirx.const(float(each), "float32") for each in found)
+    return tirx.call_llvm_pure_intrin("float32", "llvm.fma", within, factor, within * rest)
 
 
 def nearest_even(value: Any) -> Any:

@@ -38,12 +38,12 @@ def lookup(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         return OperatorKernel(_vectors_of(data, output, vectors, target), operator.inputs, (entries_of(table, data),))
     compute = computed_entries(table, data, output)
     if compute is not None:
-        return pointwise(operator, [data], output, compute, target)
+        return pointwise([data], output, compute, target)
 
     def entry(value: Any, entries: Any) -> Any:
         return entries[value.astype("int32") - RANGES[data.type][0]]
 
-    return pointwise(operator, [data], output, entry, target, [table])
+    return pointwise([data], output, entry, target, [table])
 
 
 def entries_of(table: Array, data: Value) -> Array:

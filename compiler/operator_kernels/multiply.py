@@ -43,4 +43,4 @@ def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
             steps = scale_fixed_point(one * other, tirx.const(constants.multiplier), tirx.const(constants.shift))
         return stored(steps + zero_point_of(output), operator, output)
 
-    return pointwise(operator, values, output, product, target)
+    return pointwise(values, output, product, target)

@@ -14,7 +14,7 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.graph import Value
 from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_VALUES, TYPES, OperatorKernel
 from int8tune.compiler.program import Array
 from int8tune.schedules.target import Target
@@ -37,29 +37,35 @@ class Axis:
 
 
 def pointwise(
-    operator: Operator,
     values: Sequence[Value],
     output: Value,
     compute: Compute,
     target: Target,
     constants: Sequence[Array] = (),
+    spread: Sequence[Array] = (),
 ) -> OperatorKernel:
-    """The kernel of an operator whose inputs are of the output's shape, or spread over its axes.
+    """The kernel of an operator whose values are of the output's shape, or spread over its axes.
 
     Args:
-        compute: takes a value of each input and a buffer of one axis for each constant; the output's value.
+        values: its inputs, or those of them that it takes.
+        compute: takes a value of each input and of each `spread` array, and a buffer of one axis for each constant; the
+            output's value.
+        spread: constants of the output's shape, or spread over its axes.
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("main")
         inputs = [
             flat_argument(f"in{index}", math.prod(value.shape), TYPES[value.type]) for index, value in enumerate(values)
         ]
-        known = [flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(constants)]
+        arrays = [*spread, *constants]
+        known = [flat_argument(f"known{index}", each.size, str(each.dtype)) for index, each in enumerate(arrays)]
         out = flat_argument("out", math.prod(output.shape), TYPES[output.type])
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        axes = axes_of([value.shape for value in values], output.shape)
-        _Loops(inputs, out, axes, lambda loaded: compute(*loaded, *known)).write(_threads(output, target))
-    return OperatorKernel(builder.get(), operator.inputs, tuple(each.ravel() for each in constants))
+        loaded, whole = [*inputs, *known[: len(spread)]], known[len(spread) :]
+        axes = axes_of([*(value.shape for value in values), *(array.shape for array in spread)], output.shape)
+        _Loops(loaded, out, axes, lambda found: compute(*found, *whole)).write(_threads(output, target))
+    names = tuple(value.name for value in values)
+    return OperatorKernel(builder.get(), names, tuple(each.ravel() for each in arrays))
 
 
 def axes_of(shapes: Sequence[tuple[int, ...]], output: tuple[int, ...]) -> list[Axis]:

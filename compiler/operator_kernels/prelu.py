@@ -30,7 +30,7 @@ def prelu(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         steps = tirx.Select(data >= 0, _scaled(data, constants.above), _scaled(data * slope, constants.below))
         return stored(steps + zero_point_of(output), operator, output)
 
-    return pointwise(operator, values, output, made, target)
+    return pointwise(values, output, made, target)
 
 
 def _scaled(value: Any, factor: Factor) -> Any:

@@ -9,7 +9,7 @@ from tvm import tirx
 from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
-    bounded,
+    in_steps,
     nearest_away,
     nearest_even,
     stored,
@@ -22,14 +22,13 @@ from int8tune.schedules.target import Target
 
 def quantize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     (data,), output = values_of(graph, operator)
-    scale = tirx.const(float(scale_of(output)), "float32")
     rounded = nearest_away if operator.rule == "fixed" else nearest_even
 
     def steps(value: Any) -> Any:
-        found = rounded(bounded(value / scale))
+        found = rounded(in_steps(value, output))
         return stored(found + zero_point_of(output), operator, output)
 
-    return pointwise(operator, [data], output, steps, target)
+    return pointwise([data], output, steps, target)
 
 
 def dequantize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
@@ -39,4 +38,4 @@ def dequantize(graph: Graph, operator: Operator, target: Target) -> OperatorKern
     def real(value: Any) -> Any:
         return (value.astype("int32") - zero_point_of(data)).astype("float32") * scale
 
-    return pointwise(operator, [data], output, real, target)
+    return pointwise([data], output, real, target)

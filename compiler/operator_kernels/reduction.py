@@ -12,8 +12,8 @@ from int8tune.compiler.operator_kernels.kernel import (
     TYPES,
     OperatorKernel,
     argument,
-    bounded,
     function_of,
+    in_steps,
     nearest_even,
     rounded_alone,
     stored,
@@ -61,15 +61,15 @@ def total(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     (data,), output = values_of(graph, operator)
     constants = sum_constants(operator, data, output)
     values, sums = _reduced(graph, operator, te.sum, lambda value, _: value.astype("int32"))
-    scales = [tirx.const(float(scale_of(value)), "float32") for value in (data, output)]
+    scale = tirx.const(float(scale_of(data)), "float32")
 
     def scaled(*at: Any) -> Any:
         centred = sums[at] - constants.zero_points
         if operator.rule == "fixed":
             steps = scale_fixed_point(centred, tirx.const(constants.multiplier), tirx.const(constants.shift))
         else:
-            real = rounded_alone(centred.astype("float32") * scales[0])
-            steps = nearest_even(bounded(real / scales[1]))
+            real = rounded_alone(centred.astype("float32") * scale)
+            steps = nearest_even(in_steps(real, output))
         return stored(steps + zero_point_of(output), operator, output)
 
     return OperatorKernel(function_of([values, te.compute(output.shape, scaled)], target), operator.inputs)

@@ -23,4 +23,4 @@ def requantize(graph: Graph, operator: Operator, target: Target) -> OperatorKern
         found = scale_fixed_point(value.astype("int32") - zero_point_of(data), multiplier, shift)
         return found if output.type == "s32" else stored(found + zero_point_of(output), operator, output)
 
-    return pointwise(operator, [data], output, made, target)
+    return pointwise([data], output, made, target)

@@ -11,9 +11,9 @@ from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
-    bounded,
     constant,
     function_of,
+    in_steps,
     nearest_even,
     rounded_alone,
     stored,
@@ -60,8 +60,8 @@ def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
             for row in (0, 1)
             for side in (0, 1)
         ]
-        total = (parts[0] + parts[1] + parts[2] + parts[3]) / tirx.const(float(scale_of(output)), "float32")
-        return stored(nearest_even(bounded(total)) + zero_point_of(output), operator, output)
+        total = parts[0] + parts[1] + parts[2] + parts[3]
+        return stored(nearest_even(in_steps(total, output)) + zero_point_of(output), operator, output)
 
     def bytes_blended(n: Any, y: Any, x: Any, c: Any) -> Any:
         corner = _corners(image, (n, c), (top[y], bottom[y]), (left[x], right[x]), "float32")

@@ -36,4 +36,4 @@ def squared_difference(graph: Graph, operator: Operator, target: Target) -> Oper
             steps = scale_fixed_point(square, *map(tirx.const, factors.square))
         return stored(steps + zero_point_of(output), operator, output)
 
-    return pointwise(operator, values, output, squared, target)
+    return pointwise(values, output, squared, target)

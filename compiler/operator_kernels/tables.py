@@ -10,13 +10,9 @@ from tvm import tirx
 
 from int8tune.compiler.graph import Value
 from int8tune.compiler.operator_kernels.kernel import TYPES, nearest_even
-from int8tune.compiler.operators.base import LongArray, every_stored, scale_of, zero_point_of
-from int8tune.compiler.operators.quantize import MOST_STEPS
+from int8tune.compiler.operators.base import LongArray, every_stored, scale_of
 from int8tune.compiler.program import Array
-
-# Tried beside the exact addend of a linear table, in units of this: ties of rounding are to be met.
-ADDEND_UNIT = 2.0**-20
-ADDEND_STEPS = sorted(range(-64, 65), key=abs)
+from int8tune.compiler.rounding.lines import lines
 
 
 def computed_entries(table: Array, data: Value, output: Value) -> Callable[[Any], Any] | None:
@@ -26,16 +22,19 @@ def computed_entries(table: Array, data: Value, output: Value) -> Callable[[Any]
     step = step_between(inputs, outputs)
     if step is not None:
         return lambda value: tirx.min(tirx.max(value.astype("int16") + step, low), high).astype(made)
-    factors = linear_factors(inputs, outputs, data, output)
-    if factors is None:
+    with np.errstate(all="ignore"):  # scales of a file may be anything
+        slope = np.array([scale_of(data)], np.float64) / np.float64(scale_of(output))
+    found = lines(inputs, outputs[None], slope)
+    if found is None:
         return None
-    factor, addend = (tirx.const(float(each), "float32") for each in factors)
+    factor, addend = (tirx.const(float(each[0]), "float32") for each in found)
+    return lambda value: on_a_line(value, factor, addend, (low, high), made)
 
-    def linear(value: Any) -> Any:
-        product = tirx.call_llvm_pure_intrin("float32", "llvm.fma", value.astype("float32"), factor, addend)
-        return tirx.min(tirx.max(nearest_even(product), low), high).astype(made)
 
-    return linear
+def on_a_line(value: Any, factor: Any, addend: Any, bounds: tuple[int, int], made: str) -> Any:
+    """A stored value times a factor plus an addend, rounded once and then half to even, within bounds."""
+    product = tirx.call_llvm_pure_intrin("float32", "llvm.fma", value.astype("float32"), factor, addend)
+    return tirx.min(tirx.max(nearest_even(product), bounds[0]), bounds[1]).astype(made)
 
 
 def step_between(inputs: LongArray, outputs: LongArray) -> int | None:
@@ -46,22 +45,3 @@ def step_between(inputs: LongArray, outputs: LongArray) -> int | None:
         return None
     step = int((outputs - inputs)[inside][0])
     return step if np.array_equal(np.clip(inputs + step, low, high), outputs) else None
-
-
-@np.errstate(all="ignore")  # scales of a file may be anything
-def linear_factors(
-    inputs: LongArray, outputs: LongArray, data: Value, output: Value
-) -> tuple[np.float32, np.float32] | None:
-    """Factor and addend of a fused multiply-add whose rounded values, within bounds, are the outputs, all of them."""
-    factor = np.float32(np.float64(scale_of(data)) / np.float64(scale_of(output)))
-    exact = zero_point_of(output) - np.float64(factor) * zero_point_of(data)
-    low, high = outputs.min(), outputs.max()
-    for step in ADDEND_STEPS:
-        addend = np.float32(exact + step * ADDEND_UNIT)
-        # 64-bit numbers hold the product and the sum whole.
-        values = (inputs * np.float64(factor) + np.float64(addend)).astype(np.float32)
-        if not (np.abs(values) <= MOST_STEPS).all():
-            return None  # beyond what a kernel can convert to integers
-        if np.array_equal(np.clip(np.rint(values), low, high), outputs):
-            return factor, addend
-    return None

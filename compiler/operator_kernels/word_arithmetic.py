@@ -34,7 +34,7 @@ def word_arithmetic(graph: Graph, operator: Operator, target: Target) -> Operato
         total = terms[0] - terms[1] if operation == SUBTRACT else terms[0] + terms[1]
         return stored(total if factors.right is not None else scale_down(total, *factor(2)), operator, output)
 
-    return pointwise(operator, values, output, made, target)
+    return pointwise(values, output, made, target)
 
 
 def _shifted(value: Any, bits: int) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from int8tune.compiler.graph import Graph, Operator, Value
-from int8tune.compiler.operator_kernels.kernel import ELEMENTS, OperatorKernel, rounded_alone, stored, values_of
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import OperatorKernel, rounded_alone, stored, values_of
 from int8tune.compiler.operator_kernels.pointwise import pointwise
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.word_sums import MOST_STEPS, SUMS, Rounding, WordSums
@@ -32,7 +32,7 @@ def word_byte(graph: Graph, operator: Operator, target: Target) -> OperatorKerne
         part = tirx.shift_right(bits, tirx.const(8, "uint16")) if is_high else bits
         return tirx.bitwise_xor(part.astype("uint8"), tirx.const(flipped, "uint8"))
 
-    return pointwise(operator, [data], output, byte, target)
+    return pointwise([data], output, byte, target)
 
 
 def word_sums(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
@@ -40,7 +40,6 @@ def word_sums(graph: Graph, operator: Operator, target: Target) -> OperatorKerne
     values, output = values_of(graph, operator)
     found: WordSums = operator.attributes[SUMS]
     tables = [_shortest(table) for table in _TABLES[found.rounding](found)]
-    known = [Value(f"known{at}", table.shape, ELEMENTS[str(table.dtype)]) for at, table in enumerate(tables)]
 
     def made(*each: Any) -> Any:
         sums, bias, entries = each[: len(values)], each[len(values)], each[len(values) + 1 :]
@@ -50,8 +49,7 @@ def word_sums(graph: Graph, operator: Operator, target: Target) -> OperatorKerne
             return steps.astype("float32")
         return stored(steps + zero_point_of(output), operator, output)
 
-    kernel = pointwise(operator, [*values, *known], output, made, target)
-    return OperatorKernel(kernel.function, operator.inputs, tuple(tables))
+    return pointwise(values, output, made, target, spread=tables)
 
 
 def _shortest(table: Array) -> Array:

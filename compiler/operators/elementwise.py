@@ -6,6 +6,7 @@ It dequantizes, computes operation by operation, each rounded to binary32, and q
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +18,22 @@ from int8tune.compiler.operators.base import (
     BYTES,
     Array,
     FloatArray,
+    LongArray,
     broadcast_fault,
     byte_fault,
     dequantized,
+    every_stored,
     scale_of,
     stored,
     zero_point_of,
 )
 from int8tune.compiler.operators.quantize import quantized_expression
+from int8tune.compiler.rounding.lines import lines
 from int8tune.schedules.numerics import RANGES
 
 MOST_OPERATIONS = 64
+# Lines that are looked for: 256 values of each are computed.
+MOST_LINES = 1 << 14
 TABLE = "table"
 
 
@@ -107,8 +113,19 @@ def _operation_fault(operation: Operation, known: int, inputs: Sequence[Value]) 
     return None
 
 
-@np.errstate(all="ignore")
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
+    steps = _steps(operator, inputs, output, arrays)
+    return np.ascontiguousarray(np.broadcast_to(stored(steps, operator, output), output.shape))
+
+
+@np.errstate(all="ignore")
+def _steps(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> LongArray:
+    numbers = _numbers(operator, inputs, arrays)
+    return quantized_expression(numbers, scale_of(output)) + zero_point_of(output)
+
+
+def _numbers(operator: Operator, inputs: Sequence[Value], arrays: Sequence[Array]) -> FloatArray:
+    """What the last operation gives, of the shape that all inputs together are spread over."""
     known: list[Any] = [
         array if value.type == "f32" else dequantized(array, value) for value, array in zip(inputs, arrays, strict=True)
     ]
@@ -123,5 +140,43 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
         else:
             made = UNARY[operation.function][1](*taken, *operation.numbers)
         known.append(np.asarray(made, np.float32))
-    steps = quantized_expression(known[-1], scale_of(output)) + zero_point_of(output)
-    return np.ascontiguousarray(np.broadcast_to(stored(steps, operator, output), output.shape))
+    last: FloatArray = known[-1]
+    return last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """A chain that makes a line of a stored value at each place of its numbers.
+
+    Attributes:
+        data: the value's place among the inputs.
+        factor, addend: of the shape that the numbers are spread over.
+        bounds: of what is made.
+    """
+
+    data: int
+    factor: FloatArray
+    addend: FloatArray
+    bounds: tuple[int, int]
+
+
+def lines_of(operator: Operator, inputs: Sequence[Value], output: Value) -> Lines | None:
+    """The lines of a chain with one stored value, if rounding once gives what its own roundings give, for all bytes."""
+    known = [value.constant for value in inputs if value.constant is not None]
+    shape = np.broadcast_shapes(*(each.shape for each in known))
+    if len(known) != len(inputs) - 1 or math.prod(shape) > MOST_LINES:
+        return None
+    (data,) = [index for index, value in enumerate(inputs) if value.constant is None]
+    every = every_stored(inputs[data])
+    arrays: list[Array] = [*known]
+    arrays.insert(data, every.reshape(-1, *[1] * len(shape)))
+    numbers = _numbers(operator, inputs, arrays)
+    outputs = stored(_steps(operator, inputs, output, arrays), operator, output)
+    numbers, outputs = (np.broadcast_to(each, (256, *shape)).reshape(256, -1).T for each in (numbers, outputs))
+    with np.errstate(all="ignore"):
+        slope = (numbers[:, -1].astype(np.float64) - numbers[:, 0]) / ((every[-1] - every[0]) * float(scale_of(output)))
+    found = lines(every, outputs.astype(np.int64), slope)
+    if found is None:
+        return None
+    factor, addend = (each.reshape(shape) for each in found)
+    return Lines(data, factor, addend, (int(outputs.min()), int(outputs.max())))

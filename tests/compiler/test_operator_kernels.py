@@ -196,15 +196,19 @@ def assert_products_rounded(target: Target) -> None:
     ):
         constants = [factors, total - product][-len(steps) :]
         numbers = [Value(f"in{index}", (256,), "f32", None, each) for index, each in enumerate(constants, 1)]
-        places = [(0, 1), (len(steps) + 1, 2)][: len(steps)]
-        operations = tuple(Operation(name, place, none) for name, place in zip(steps, places, strict=True))
-        inputs = (image, *numbers)
+        # At last a value that is 0 is added: of a byte and numbers alone all would be one line.
+        inputs = (image, *numbers, Value("nothing", (256,), "u8", image.quantization))
+        operations = tuple(
+            Operation(name, (len(inputs) + at - 1 if at else 0, at + 1), none)
+            for at, name in enumerate((*steps, "add"))
+        )
         names = tuple(value.name for value in inputs)
         made = Operator(Kind.ELEMENTWISE, ("made",), "", names, ("out",), "float", None, {"operations": operations})
         drawn.append(Drawn(made, inputs, output))
     graph = graph_of(drawn)
     with tempfile.TemporaryDirectory() as folder:
-        inputs_by_name = {name: np.arange(256, dtype=np.uint8) for name in graph.inputs}
+        every = np.arange(256, dtype=np.uint8)
+        inputs_by_name = {name: every * (not name.endswith("nothing")) for name in graph.inputs}
         assert_exact(graph, target, inputs_by_name, Path(folder))
 
 

@@ -27,6 +27,7 @@ from int8tune.schedules.target import Target
 from tests.compiler import test_pools as pools
 from tests.compiler import test_tflite_fixed as fixed
 from tests.compiler import test_vector_kernels as vectors
+from tests.compiler.test_numbers import assert_chains_exact, assert_quotients_rounded
 from tests.compiler.test_operator_kernels import (
     LONG,
     assert_every_product_exact,
@@ -46,12 +47,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:De
 PACKAGE = "int8tune.compiler.operator_kernels"
 LIMIT_S = 100.0
 # Of the functions of `kernel`, those that compute: the others divide loops, which changes no value.
-KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away", "rounded_alone"})
+KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "in_steps", "nearest_even", "nearest_away", "rounded_alone"})
 # One in three of all mutants is looked at.
 EVERY = 3
 
 # What these propose is compared with the whole table before it is taken: a wrong one is left out.
-PROPOSALS = frozenset({"step_between", "linear_factors", "row_of"})
+PROPOSALS = frozenset({"step_between", "row_of"})
 SHARED_ROWS = "who shares the rows among threads changes no value"
 OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
 NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
@@ -63,6 +64,7 @@ TWICE = "some vectors, blocks or groups of channels are computed twice"
 AGAIN = "all windows are computed again, as the rule says"
 ONE_ROW = "windows of one row of an image have none below"
 NOTHING = "an output without values"
+PROVEN = "which quotients are looked at, all of which are right"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -85,6 +87,9 @@ LET_THROUGH: Mapping[str, str] = {
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 -> "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) - 1": LAST_BIT,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1: 1 -> 2": LAST_BIT,
+    "in_steps: reciprocal(scale, high - low + 1): high - low + 1 -> high - low - 1": PROVEN,
+    "in_steps: high - low + 1: high - low -> high + low": PROVEN,
+    "in_steps: high - low + 1: 1 -> 2": PROVEN,
     "transpose: target.threads if math.prod(data.shape) >= LEAST_SHARED_VALUES else 1: 1 -> 2": SHARED_ROWS,
     "_vectors_of: True: True -> False": NO_SCHEDULE,
     "_vectors_of: (index * blocks // threads, (index + 1) * blocks // threads): (index + 1) * blocks // threads -> "
@@ -316,6 +321,9 @@ def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
             exact(kind, target, LONG, True)
             if kind is Kind.ELEMENTWISE:
                 assert_products_rounded(target)
+                assert_chains_exact(target)
+            if kind is Kind.QUANTIZE:
+                assert_quotients_rounded(target)
             if kind in (Kind.MULTIPLY, Kind.SQUARED_DIFFERENCE):
                 assert_every_product_exact(target)
             if kind is Kind.WORD_ARITHMETIC:
