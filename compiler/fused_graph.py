@@ -12,6 +12,7 @@ from int8tune.compiler.graph import Graph, Kind, Operator
 from int8tune.compiler.layer_operands import addition_operands, dense_factor, known_operands
 from int8tune.compiler.operators.base import every_stored, zero_point_of
 from int8tune.compiler.quantized_layers import ModelLayer, quantized_layers
+from int8tune.compiler.rounding.fine_rounding import FineRounding, fine_rounding
 from int8tune.compiler.rounding.fused_rounding import ROUNDING, FusedRounding, fused_rounding
 from int8tune.compiler.rounding.fused_sum import SUM, FusedSum, fused_sum
 from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, LongArray, Staircase
@@ -59,14 +60,14 @@ class _Rounding:
 
     operator: Operator
     stairs: Staircase
-    fused: FusedRounding | None
+    fused: FusedRounding | FineRounding | None
 
 
 def _rounding(graph: Graph, layer: ModelLayer, known: dict[int, _Rounding]) -> _Rounding:
     key = id(layer.operator)
     if key not in known:
         stairs = _staircase(graph, layer)
-        known[key] = _Rounding(layer.operator, stairs, fused_rounding(stairs))
+        known[key] = _Rounding(layer.operator, stairs, fused_rounding(stairs) or fine_rounding(stairs))
     return known[key]
 
 
@@ -114,9 +115,9 @@ def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> d
     return {id(addition): (replace(_with(addition, SUM, found), inputs=(own, other)),)}
 
 
-def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:
+def _with(operator: Operator, name: str, value: FusedRounding | FineRounding | FusedSum) -> Operator:
     attributes: Mapping[str, Any] = {**operator.attributes, name: value}
-    return replace(operator, rule="fused", attributes=attributes)
+    return replace(operator, rule=value.rule, attributes=attributes)
 
 
 def _staircase(graph: Graph, layer: ModelLayer) -> Staircase:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.quantized_layers import ModelLayer
+from int8tune.compiler.rounding.fine_rounding import FineRounding
 from int8tune.compiler.rounding.fused_rounding import ROUNDING, FusedRounding
 from int8tune.compiler.rounding.fused_sum import SUM
 from int8tune.schedules.errors import OperandError
@@ -97,8 +98,8 @@ def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> di
     if layer.operator.rule == "float":
         # As ONNX Runtime computes it, in binary32 throughout.
         return {"scale": _scale(data) * _scale(weight) / _scale(output)}
-    if layer.operator.rule == "fused":
-        rounding: FusedRounding = layer.operator.attributes[ROUNDING]
+    if layer.operator.rule in ("fused", "fine"):
+        rounding: FusedRounding | FineRounding = layer.operator.attributes[ROUNDING]
         return rounding.operands()
     # As TFLite's PopulateConvolutionQuantizationParams: uint8 layers and dense ones have the product in binary32.
     if layer.workload.numerics.data == "u8" or (isinstance(layer.workload, Dense) and len(_scale(weight)) == 1):

@@ -138,7 +138,7 @@ def _fuses(graph: Graph, operator: Operator, name: str, addition: Operator) -> b
     own, residual, total = (graph.values[value] for value in names)
     return (
         operator.kind in WEIGHTED
-        and (operator.rule == addition.rule or (operator.rule, addition.rule) == ("fixed", "fused"))
+        and (operator.rule == addition.rule or (operator.rule in ("fixed", "fine") and addition.rule == "fused"))
         and own.shape == residual.shape == total.shape
         and own.type == total.type
         and own.type in ("u8", "s8")
@@ -168,7 +168,7 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
 def _residual(graph: Graph, operator: Operator, addition: Operator, own: Value) -> Residual:
     other = graph.values[_other_summand(addition, own.name)]
     is_first = addition.rule == "float" and addition.inputs[0] == other.name
-    has_own_rule = addition.rule != operator.rule
+    has_own_rule = operator.rule == "fixed" and addition.rule == "fused"
     return Residual(cast(DataType, other.type), _narrows(addition, own), is_first, fused=has_own_rule)
 
 

@@ -109,7 +109,7 @@ def usable(candidate: Candidate, workload: Workload, target: Target, source: Sou
 def _adding_otherwise(workload: Workload) -> Workload:
     """The workload whose residual is the other summand (rule `float`), or is added by the other rule (`fixed`)."""
     numerics, residual = workload.numerics, workload.numerics.residual
-    if residual is None or numerics.requantize is None or numerics.requantize.rule == "fused":
+    if residual is None or numerics.requantize is None or numerics.requantize.rule in ("fused", "fine"):
         return workload
     is_float = numerics.requantize.rule == "float"
     other = replace(residual, first=not residual.first) if is_float else replace(residual, fused=not residual.fused)

@@ -36,6 +36,8 @@ OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT = 7, 8, 9
 RESIDUAL_ZERO_POINT, SUM_ZERO_POINT, MULTIPLIER, SHIFT = 7, 8, 9, 12
 # Rows of a kernel's `rescale` argument by the fused rule; scales and offsets are binary32 in the form of their bits.
 SCALE_ROW, OFFSET_ROW, EXCEPTION_ROW, EXCEPTION_OFFSET_ROW = range(4)
+# By the fine rule the first two, and the bits of what scales are more than that.
+REST_ROW = 2
 
 CONSTANT_INPUTS = (1, 2, 3, 4)
 """Positions of a kernel's inputs that are the same in each run of a network: weight, bias, rescale and params."""
@@ -46,8 +48,9 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
 
     `bias` has one int32 per border class and position of the layout's channels. `rescale` is float32 [P] for the float
     rule, int32 [2, P] (multipliers, shifts) for the fixed rule, int32 [2, P] (bits of scales and offsets) for the fused
-    rule and [4, P] (also the magnitudes of exceptions and the bits of their offsets) with exceptions, for P positions,
-    or 1 where it is per tensor; the float rule's scales are bounded where they can be (`schedules.scale_bounds`). An
+    rule and [4, P] (also the magnitudes of exceptions and the bits of their offsets) with exceptions, [3, P] (bits of
+    scales, offsets and rests) for the fine rule, for P positions, or 1 where it is per tensor; the float rule's scales
+    are bounded where they can be (`schedules.scale_bounds`). An
     s32 output has one unused int32 there, so that all kernels have the same arguments.
     """
     layout = kernel.layout
@@ -106,9 +109,7 @@ def rescale_shape(numerics: Numerics, positions: int) -> tuple[int, ...]:
     if numerics.requantize is None:
         return (1,)
     values = positions if numerics.requantize.per_channel else 1
-    if numerics.requantize.rule == "float":
-        return (values,)
-    return (4 if numerics.requantize.exceptions else 2, values)
+    return (values,) if numerics.requantize.rule == "float" else (numerics.requantize.rows, values)
 
 
 def rescale_type(numerics: Numerics) -> str:
@@ -124,9 +125,12 @@ def _rescale(workload: Workload, layout: OperandLayout, operands: Operands) -> A
     if requantize.rule == "float":
         return bounded_scales(workload, operands.scale, operands.bias)[positions]
     rows = [operands.multiplier, operands.shift]
-    if requantize.rule == "fused":
+    if requantize.rule != "fixed":
         rows = [operands.scale.view(np.int32), operands.offset.view(np.int32)]
-        rows += [operands.exception, operands.exception_offset.view(np.int32)] if requantize.exceptions else []
+    if requantize.rule == "fine":
+        rows += [operands.rest.view(np.int32)]
+    if requantize.exceptions:
+        rows += [operands.exception, operands.exception_offset.view(np.int32)]
     return np.stack([row[positions] for row in rows])
 
 

@@ -22,6 +22,7 @@ from int8tune.schedules.arguments import (
     OWN_RATIO,
     RESIDUAL_RATIO,
     RESIDUAL_ZERO_POINT,
+    REST_ROW,
     SCALE_ROW,
     SHIFT,
     SUM_CONSTANT,
@@ -61,10 +62,10 @@ def requantize(
         case "fixed":
             shifted = T.min(T.max(scale_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
         case "fused":
-            shifted = (
-                T.min(T.max(_scale_fused(numerics.requantize, total, at, rescale, fused or _fused), low), high)
-                + zero_point
-            )
+            scaled = _scale_fused(numerics.requantize, total, at, rescale, fused or _fused)
+            shifted = T.min(T.max(scaled, low), high) + zero_point
+        case "fine":
+            shifted = T.min(T.max(_scale_fine(total, at, rescale, fused or _fused), low), high) + zero_point
     return T.cast(shifted, DTYPES[numerics.output])
 
 
@@ -99,6 +100,18 @@ def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any, fuse
     return scale_fused(total, T.reinterpret(rescale[SCALE_ROW, at], dtype="float32"), offset, fused)
 
 
+def _scale_fine(total: Any, at: Any, rescale: Any, fused: MultiplyAdd) -> Any:
+    """`schedules.oracle.reference.scale_fine`; where it is beyond any output, another value that is."""
+    scale, rest = (T.reinterpret(rescale[row, at], dtype="float32") for row in (SCALE_ROW, REST_ROW))
+    number = T.cast(total, "float32")
+    whole = _rounded(_not_large(number * scale), 0)
+    behind = fused(number, scale, T.cast(whole, "float32") * T.float32(-1))
+    offset = _with_sign_of(total, rescale[OFFSET_ROW, at])
+    less = (behind + fused(number, rest, offset)) * T.float32(-1)
+    # Not a sum: TVM adds the constants of both, which int32 has no place for.
+    return whole - _rounded(_not_large(less), 0)
+
+
 def scale_fused(total: Any, scale: Any, offset_bits: Any, fused: MultiplyAdd | None = None) -> Any:
     """The int32 product and sum of the fused rule; where it is beyond any output, another that is.
 
@@ -106,7 +119,11 @@ def scale_fused(total: Any, scale: Any, offset_bits: Any, fused: MultiplyAdd | N
         offset_bits: of a float32, as an int32.
     """
     value = (fused or _fused)(T.cast(total, "float32"), scale, _with_sign_of(total, offset_bits))
-    return _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
+    return _rounded(_not_large(value), 0)
+
+
+def _not_large(value: Any) -> Any:
+    return T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE))
 
 
 def _with_sign_of(total: Any, magnitude_bits: Any) -> Any:

@@ -10,8 +10,8 @@ from int8tune.schedules.errors import WorkloadError
 DataType = Literal["u8", "s8"]
 OutputType = Literal["u8", "s8", "s32"]
 Term = TypeVar("Term")
-RoundingRule = Literal["float", "fixed", "fused"]
-ROUNDING_RULES: tuple[RoundingRule, ...] = ("float", "fixed", "fused")
+RoundingRule = Literal["float", "fixed", "fused", "fine"]
+ROUNDING_RULES: tuple[RoundingRule, ...] = ("float", "fixed", "fused", "fine")
 
 RANGES: dict[str, tuple[int, int]] = {"u8": (0, 255), "s8": (-128, 127), "s32": (-(2**31), 2**31 - 1)}
 
@@ -23,8 +23,10 @@ class Requantize:
     `float` multiplies in IEEE binary32 and rounds half to even (ONNX Runtime's QLinearConv); `fixed` multiplies by a
     31-bit integer and rounds twice (gemmlowp, TFLite's reference kernels). `fused` adds an offset of the sum's sign to
     the product, in one fused multiply-add of binary32, and rounds half to even; with `exceptions`, sums of one
-    magnitude in each channel have another offset. Scales and offsets that are chosen for it give the outputs of
-    `fixed`, in a fraction of its instructions.
+    magnitude in each channel have another offset. `fine` does the same with a scale of two binary32 numbers, and keeps
+    apart what the product has behind the point (`schedules.oracle.reference.scale_fine`): it is right where sums are so
+    many for each output that `fused` is not. Scales and offsets that are chosen for these give the outputs of `fixed`,
+    in a fraction of its instructions.
     """
 
     rule: RoundingRule = "float"
@@ -38,6 +40,11 @@ class Requantize:
             raise WorkloadError(f"exceptions need the rounding rule fused: {self.rule}")
 
     @property
+    def rows(self) -> int:
+        """How many values each channel has for it."""
+        return {"float": 1, "fixed": 2, "fused": 4 if self.exceptions else 2, "fine": 3}[self.rule]
+
+    @property
     def key(self) -> str:
         """The part of a key that names the rule, such as `float.c` or `fused.tx`."""
         return f"{self.rule}.{'c' if self.per_channel else 't'}{'x' if self.exceptions else ''}"
@@ -46,6 +53,8 @@ class Requantize:
 @dataclass(frozen=True, slots=True)
 class Residual:
     """A quantized tensor of the output's shape that is added to the layer's own output, by the layer's rounding rule.
+
+    A layer of the rule `fine` adds by the rule `fused`.
 
     The layer's own output is quantized first, as without residual; the sum has a scale, a zero point and bounds of its
     own. `clamp` says that these bounds are narrower than the output type. `first` says that the residual is the first
@@ -124,7 +133,7 @@ class Numerics:
         """The rule by which the residual is added; None without one."""
         if self.residual is None or self.requantize is None:
             return None
-        return "fused" if self.residual.fused else self.requantize.rule
+        return "fused" if self.residual.fused or self.requantize.rule == "fine" else self.requantize.rule
 
     @property
     def suffix(self) -> str:

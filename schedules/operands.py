@@ -23,6 +23,8 @@ DTYPES: dict[str, type[np.generic]] = {"u8": np.uint8, "s8": np.int8, "s32": np.
 MIN_SCALE, MAX_SCALE = 2.0**-60, 2.0**20
 # The fused rule's scales are below this, so that no product leaves int32, not even with an offset of 1.
 FUSED_SCALE_LIMIT, MAX_OFFSET = 1 - 2.0**-20, 1.0
+# Of the fine rule's scale: what is more belongs to the scale itself.
+MAX_REST = 2.0**-20
 # With a constant of this magnitude and the largest ratios, an addition stays within int32.
 MAX_CONSTANT = 2.0**30
 MIN_MULTIPLIER = 1 << 30
@@ -90,7 +92,8 @@ class Operands:
     `data` and `weight` have the workload's shapes, `bias` is int32 [OC]. The float rule takes `scale`, float32; the
     fixed rule `multiplier` and `shift`, int32, which stand for `multiplier * 2**(shift - 31)`; the fused rule `scale`
     and `offset`, float32, and with exceptions `exception`, int32, the magnitude of sums (-1 for none) that have another
-    offset, `exception_offset`, float32. These are
+    offset, `exception_offset`, float32; the fine rule `scale` and `offset`, and `rest`, float32, what the scale is more
+    than `scale`. These are
     [OC] per channel, [1] per tensor, and [0] where the rule takes none. Outputs stay within `clamp_low` and
     `clamp_high`, which are the bounds of the output type in a workload without clamp. Where the workload has a
     `residual`, all this is about the layer's own output, before the addition.
@@ -110,6 +113,7 @@ class Operands:
     offset: FloatArray = field(default_factory=_no_floats)
     exception: IntArray = field(default_factory=_no_ints)
     exception_offset: FloatArray = field(default_factory=_no_floats)
+    rest: FloatArray = field(default_factory=_no_floats)
     residual: Addend | None = None
 
     def validate(self, workload: Workload) -> None:
@@ -136,7 +140,7 @@ class Operands:
         requantize = workload.numerics.requantize
         taken = _rescale_arrays(requantize) if requantize else ()
         entries = workload.out_channels if requantize and requantize.per_channel else 1
-        for name in ("scale", "offset", "multiplier", "shift", "exception", "exception_offset"):
+        for name in ("scale", "offset", "multiplier", "shift", "exception", "exception_offset", "rest"):
             dtype = np.int32 if name in ("multiplier", "shift", "exception") else np.float32
             _require_dtype(name, getattr(self, name), (entries if name in taken else 0,), dtype)
         (_require_fused_scales if "offset" in taken else _require_scales)("scale", self.scale)
@@ -145,6 +149,14 @@ class Operands:
         _require_addends("offset", self.offset, MAX_OFFSET)
         _require_exceptions("exception", self.exception)
         _require_addends("exception_offset", self.exception_offset, MAX_OFFSET)
+        _require_rests(self.rest, self.scale)
+
+
+def split_scale(real: npt.NDArray[np.float64]) -> tuple[FloatArray, FloatArray]:
+    """The fine rule's scale and rest nearest to numbers."""
+    scale = real.astype(np.float32)
+    rest = (real - scale).astype(np.float32)
+    return scale, np.where(np.abs(rest) < MIN_SCALE, np.float32(0), rest)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
@@ -197,6 +209,8 @@ def _rescale_arrays(requantize: Requantize) -> tuple[str, ...]:
             return ("multiplier", "shift")
         case "fused":
             return ("scale", "offset", *(("exception", "exception_offset") if requantize.exceptions else ()))
+        case "fine":
+            return ("scale", "offset", "rest")
 
 
 def _require_array(name: str, array: object, shape: tuple[int, ...], data_type: str) -> None:
@@ -242,6 +256,15 @@ def _require_addends(name: str, values: FloatArray, largest: float) -> None:
     bad = values[~((values == 0) | ((values >= MIN_SCALE) & (values <= largest)))]
     if bad.size:
         raise OperandError(f"{name} must be 0 or within 2^-60 and {largest:.0f}: {bad[0]}")
+
+
+def _require_rests(values: FloatArray, scale: FloatArray) -> None:
+    if not values.size:
+        return
+    _require_addends("rest's magnitude", np.abs(values), 1.0)
+    bad = np.abs(values) > scale * np.float32(MAX_REST)
+    if bad.any():
+        raise OperandError(f"rest must be at most 2^-20 of its scale: {values[bad][0]}, {scale[bad][0]}")
 
 
 def _require_exceptions(name: str, values: IntArray) -> None:

@@ -14,7 +14,7 @@ Every workload has a readable key that parses back::
 A rule rounds with values per channel (`.c`) or tensor (`.t`); `x` says that there are exceptions. The fourth key adds a
 residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output. By the float rule, sums
 depend on the order of their summands: with `adds8.first` the residual is the first one, else the layer's own output is.
-With `adds8.fused`, a layer of the fixed rule adds by the rule `fused`.
+With `adds8.fused`, a layer of the fixed rule adds by the rule `fused`, as a layer of the fine rule always does.
 """
 
 from __future__ import annotations

@@ -64,6 +64,8 @@ def plain_reference(workload: Workload, operands: Operands) -> npt.NDArray[Any]:
         scaled = oracle.scale_binary32(total, operands.scale)
     elif step.rule == "fixed":
         scaled = oracle.scale_fixed_point(total, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
+    elif step.rule == "fine":
+        scaled = oracle.scale_fine(total, operands.scale, operands.rest, operands.offset)
     else:
         offset = operands.offset
         if step.exceptions:

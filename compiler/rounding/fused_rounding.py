@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 
 from int8tune.compiler.rounding.staircases import BoolArray, DoubleArray, LongArray, Staircase
+from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.operands import FUSED_SCALE_LIMIT, FloatArray, IntArray
 
 ROUNDING = "fused_rounding"
@@ -55,6 +57,8 @@ class FusedRounding:
     offset: FloatArray
     exception: IntArray
     exception_offset: FloatArray
+
+    rule: ClassVar[RoundingRule] = "fused"
 
     @property
     def has_exceptions(self) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.operands import ADDITION_SHIFT, Addend, FloatArray
 from int8tune.schedules.oracle.reference import add_fixed_point
 
@@ -31,6 +33,8 @@ class FusedSum:
 
     ratio: FloatArray
     constant: FloatArray
+
+    rule: ClassVar[RoundingRule] = "fused"
 
 
 def fused_sum(

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from int8tune.compiler.rounding.staircases import DoubleArray
-from int8tune.schedules.operands import FloatArray
+from int8tune.schedules.oracle.binary32 import multiply_add
 
 # Within these, neither what is multiplied nor what comes out is too small for all of its 24 bits.
 LEAST_DIVISOR, LARGEST_DIVISOR = 2.0**-60, 2.0**60
@@ -39,26 +38,3 @@ def reciprocal(divisor: np.float32, most: int) -> tuple[np.float32, np.float32] 
     is_around = (quotients.min(axis=1) < halves[:, 0]) & (quotients.max(axis=1) > halves[:, 0])
     made = multiply_add(numbers, high, numbers * low)
     return (high, low) if is_around.all() and np.array_equal(made, quotients) else None
-
-
-def multiply_add(numbers: FloatArray, factor: np.float32, addend: FloatArray) -> FloatArray:
-    """`numbers * factor + addend` rounded once: the sum in binary64 to odd, from which binary32 is right.
-
-    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Transactions on Computers 57(4),
-    2008.
-    """
-    product, other = numbers.astype(np.float64) * np.float64(factor), addend.astype(np.float64)
-    total = product + other
-    rest = _rest(product, other, total)
-    bits = total.view(np.int64)
-    is_inexact_and_even = (rest != 0) & (bits % 2 == 0)
-    odd = bits + np.where(is_inexact_and_even, np.where((rest > 0) == (total > 0), 1, -1), 0)
-    rounded: FloatArray = odd.view(np.float64).astype(np.float32)
-    return rounded
-
-
-def _rest(one: DoubleArray, other: DoubleArray, total: DoubleArray) -> DoubleArray:
-    """What the sum's rounding took off (Knuth's TwoSum)."""
-    of_other = total - one
-    rest: DoubleArray = (one - (total - of_other)) + (other - of_other)
-    return rest

@@ -23,6 +23,7 @@ from int8tune.schedules.arguments import (
     OWN_RATIO,
     RESIDUAL_RATIO,
     RESIDUAL_ZERO_POINT,
+    REST_ROW,
     SCALE_ROW,
     SHIFT,
     SUM_CONSTANT,
@@ -167,7 +168,7 @@ class Epilogue:
         requantize = self.numerics.requantize
         if requantize is None:
             return []
-        rows = {"float": 1, "fixed": 2, "fused": 4 if requantize.exceptions else 2}[requantize.rule]
+        rows = requantize.rows
         if not requantize.per_channel:
             return [[T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]] * count
         bind = T.Bind if requantize.rule == "float" else arm.bind_int32
@@ -193,6 +194,8 @@ class Epilogue:
                 return [lambda total, of: _fixed_point(total, of[0], of[1])]
             case "fused":
                 return [lambda total, of: self._fused(arm.bind_int32(total), of)]
+            case "fine":
+                return [lambda total, of: _fine(arm.bind_int32(total), of)]
 
     def _fused(self, total: Any, factors: Sequence[Any]) -> Any:
         assert self.numerics.requantize is not None
@@ -200,11 +203,8 @@ class Epilogue:
         if self.numerics.requantize.exceptions:
             magnitude = T.max(total, T.broadcast(T.int32(0), arm.LANES) - total)
             offset = T.Select(magnitude == factors[EXCEPTION_ROW], factors[EXCEPTION_OFFSET_ROW], offset)
-        sign = T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), arm.LANES))
-        scale, signed = (
-            T.reinterpret(bits, dtype="float32x4") for bits in (factors[SCALE_ROW], T.bitwise_or(sign, offset))
-        )
-        return arm.nearest_int(arm.fused(T.cast(total, "float32x4"), scale, signed))
+        number, scale = T.cast(total, "float32x4"), _float(factors[SCALE_ROW])
+        return arm.nearest_int(arm.fused(number, scale, _signed(total, offset)))
 
     def _with_residual(self, scaled: Any, residual: Any) -> Any:
         """The int32x4 sum of own outputs and the residual's values; by the fixed rule without zero point."""
@@ -243,6 +243,24 @@ class Epilogue:
 
     def _float(self, parameter: int) -> Any:
         return T.broadcast(T.reinterpret(self.arguments.params[parameter], dtype="float32"), arm.LANES)
+
+
+def _float(bits: Any) -> Any:
+    return T.reinterpret(bits, dtype="float32x4")
+
+
+def _signed(total: Any, offset: Any) -> Any:
+    """The float32x4 with these bits and the signs of int32 values."""
+    return _float(T.bitwise_or(T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), arm.LANES)), offset))
+
+
+def _fine(total: Any, factors: Sequence[Any]) -> Any:
+    """`schedules.oracle.reference.scale_fine`."""
+    number, scale = T.Bind(T.cast(total, "float32x4")), _float(factors[SCALE_ROW])
+    whole = arm.bind_int32(arm.nearest_int(number * scale))
+    behind = arm.fused(number, scale, T.cast(whole, "float32x4") * T.broadcast(T.float32(-1), arm.LANES))
+    rest = arm.fused(number, _float(factors[REST_ROW]), _signed(total, factors[OFFSET_ROW]))
+    return whole + arm.nearest_int(behind + rest)
 
 
 def _fixed_point(total: Any, multiplier: Any, shift: Any) -> Any:

@@ -20,7 +20,7 @@ def factor_rows(numerics: Numerics) -> int:
     rule = numerics.requantize
     if rule is None or not rule.per_channel:
         return 0
-    return {"float": 1, "fixed": 2, "fused": 4 if rule.exceptions else 2}[rule.rule]
+    return rule.rows
 
 
 def factor_words(numerics: Numerics, classes: int, channels: int) -> int:

@@ -227,8 +227,8 @@ def _aimed(
 
 
 def _offsets(workload: Workload, rng: np.random.Generator) -> RealArray:
-    """Offsets of the fused rule: quarters, which make ties, and any."""
-    if rule_of(workload) != "fused":
+    """Offsets of the fused and the fine rule: quarters, which make ties, and any."""
+    if rule_of(workload) not in ("fused", "fine"):
         return np.zeros(workload.out_channels)
     quarters = rng.integers(0, 4, workload.out_channels) / 4
     return np.where(rng.integers(0, 2, workload.out_channels) == 0, quarters, rng.random(workload.out_channels))

@@ -32,12 +32,23 @@ FUSED_DRILLS: tuple[tuple[float, float, tuple[int, ...]], ...] = (
     (2.0**-24, 0.5 + 2.0**-24, (2**25 + 2, -(2**25) - 2, 2**26 + 4, -(2**26) - 4)),
     (0.1, 0.5 + 2.0**-22, (40, -40, 60, -60)),
 )
+# A number of binary32, and one half a step below it: what is behind the point is on different sides of a half, if sums
+# are five to fifteen times as large and more.
+_SINGLE = float.fromhex("0x1.99999ap-4")
+# With the fine rule: ties, and saturation; offsets of the sum's sign; a rest that decides; sums that lose bits.
+FINE_DRILLS: tuple[tuple[float, float, tuple[int, ...]], ...] = (
+    (0.5, 0.0, (1, -1, INT32_MAX, 3, -3, INT32_MIN, 5)),
+    (0.25, 0.75, (0, -1, 3, -3, 7, -7, 1)),
+    (_SINGLE - 3.3e-9, 0.0, (95, -95, 115, -115)),
+    (2.0**-24, 0.5, (2**25 + 2, -(2**25) - 2, 2**26 + 4, -(2**26) - 4)),
+)
 DRILLS: dict[RoundingRule, tuple[tuple[float, float, tuple[int, ...]], ...]] = {
     "float": tuple((factor, 0.0, sums) for factor, sums in FLOAT_DRILLS),
     "fixed": tuple((factor, 0.0, sums) for factor, sums in FIXED_DRILLS),
     "fused": FUSED_DRILLS,
+    "fine": FINE_DRILLS,
 }
-"""Factors, offsets and sums of each rule; offsets of the fused rule only."""
+"""Factors, offsets and sums of each rule; offsets of the fused and the fine rule only."""
 # Distances of the fused rule's exceptions from sums that occur.
 EXCEPTIONS = (0, 1, 0, -1, 0)
 
@@ -47,7 +58,7 @@ class Ties:
     """Sums that are ties of a rounding rule, one for each channel in turn: no two rules agree on all of them.
 
     Attributes:
-        offset: of the fused rule, for these sums.
+        offset: of the fused and the fine rule, for these sums.
         exception: distance of the exceptions from the sums' magnitudes; 0: these sums are the exceptions.
         other_offset: of the fused rule for what is an exception where these sums are none, or the other way round.
     """
@@ -73,7 +84,8 @@ _AWAY_FROM_ZERO = (
 # in binary64; ties away from zero, of products that are below the tie in binary64. With the fixed rule: sums that round
 # up twice, and negative ties of the right shift, each where the other set has the other. With the fused rule: ties away
 # from zero that any step which is not rounded would miss, beside exceptions; ties towards zero that miss a product
-# which is rounded, and have the exceptions' offset.
+# which is rounded, and have the exceptions' offset. With the fine rule: what the rest has just below a half, and what
+# the offset has just above; binary32 has no such numbers.
 TIES: dict[RoundingRule, tuple[Ties, Ties]] = {
     "float": (
         Ties(0.1 * 2.0**-20, tuple(sign * ((10 * whole + 5 << 20) + lost) for sign, whole, lost in _TOWARDS_ZERO)),
@@ -92,6 +104,10 @@ TIES: dict[RoundingRule, tuple[Ties, Ties]] = {
             other_offset=0.0,
         ),
         Ties(0.1, (336, 356, -336, -356, 376, 396, -376, -396), offset=0.9, other_offset=1.0),
+    ),
+    "fine": (
+        Ties(_SINGLE - 3.3e-9, (55, 75, -55, -75, 95, 115, -95, -115)),
+        Ties(_SINGLE - 2.0e-9, (125, 145, -125, -145, 165, 185, -165, -185), offset=2.0**-22),
     ),
 }
 """Two sets of each rule, which tell every other way of rounding from it, in every channel, both together."""

@@ -1,7 +1,8 @@
 """The numpy oracle: what a layer's outputs are, bit for bit.
 
 A kernel is correct when it agrees with `reference` on every output value, and in no other case. Sums, conversions and
-roundings are integer arithmetic, so the answer depends on no rounding mode, fused multiply-add or fast-math flag.
+roundings are integer arithmetic, so the answer depends on no rounding mode, fused multiply-add or fast-math flag; those
+of the fine rule are numpy's, step by step.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from int8tune.schedules.numerics import Requantize, Residual
 from int8tune.schedules.operands import ADDITION_SHIFT, DTYPES, Addend, ByteArray, FloatArray, Operands
+from int8tune.schedules.oracle.binary32 import multiply_add
 from int8tune.schedules.oracle.exact_products import Columns, LongArray, SingleArray, largest_magnitude
 from int8tune.schedules.oracle.row_blocks import for_row_blocks
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
@@ -89,6 +91,8 @@ def _own_outputs(requantize: Requantize, operands: Operands, sums: LongArray) ->
             if requantize.exceptions:
                 offset = np.where(np.abs(total) == operands.exception, operands.exception_offset, offset)
             scaled = scale_fused(total, operands.scale, offset)
+        case "fine":
+            scaled = scale_fine(total, operands.scale, operands.rest, operands.offset)
     bounded: LongArray = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
     return bounded
 
@@ -178,6 +182,24 @@ def scale_fused(total: LongArray, scale: FloatArray, offset: FloatArray) -> Long
     rounded = _shift_right_half_even(_round_to_24_bits(exact), np.array(_WHOLE_BITS))
     signed: LongArray = np.where(total < 0, -rounded, rounded)
     return signed
+
+
+def scale_fine(total: LongArray, scale: FloatArray, rest: FloatArray, offset: FloatArray) -> LongArray:
+    """Round `float32(total) * (scale + rest) + copysign(offset, total)`, by its whole part and what is behind it::
+
+        whole = round(float32(total) * scale)
+        behind = fma(float32(total), scale, -whole) + fma(float32(total), rest, copysign(offset, total))
+        whole + round(behind)
+
+    Each step is rounded to IEEE 754 binary32, and `round` takes halves to even; what is behind the point has all 24
+    bits of a number, and not what the whole part leaves of them. A total of 0 has the sign plus.
+    """
+    number = total.astype(np.float32)
+    whole = np.rint(number * scale)
+    signed = np.copysign(offset, np.where(total < 0, np.float32(-1), np.float32(1)))
+    behind = multiply_add(number, scale, -whole) + multiply_add(number, rest, signed)
+    rounded: LongArray = whole.astype(np.int64) + np.rint(behind).astype(np.int64)
+    return rounded
 
 
 def add_binary32(first: LongArray, second: LongArray, first_zero_point: int, addend: Addend) -> LongArray:

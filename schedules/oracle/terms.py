@@ -17,6 +17,7 @@ from int8tune.schedules.operands import (
     ByteArray,
     Operands,
     quantize_multiplier,
+    split_scale,
 )
 from int8tune.schedules.oracle.addition import narrowed_range
 from int8tune.schedules.oracle.drills import EXCEPTIONS
@@ -67,9 +68,9 @@ def assemble(
 
 
 def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias: LongArray) -> dict[str, Any]:
-    """What the fused rule takes beside scales; exceptions are at the last position, whose sums are rare."""
+    """What the fused and the fine rule take beside scales; exceptions are at the last position, whose sums are rare."""
     requantize = workload.numerics.requantize
-    if requantize is None or requantize.rule != "fused":
+    if requantize is None or requantize.rule not in ("fused", "fine"):
         return {}
     entries = workload.out_channels if requantize.per_channel else 1
     offset = {"offset": offsets[:entries].astype(np.float32)}
@@ -92,7 +93,9 @@ def _rescale(workload: Workload, factors: RealArray, magnitude: LongArray) -> di
         factors, magnitude = factors[:1], magnitude.max(keepdims=True)
     if requantize.rule != "fixed":
         largest = MAX_SCALE if requantize.rule == "float" else FUSED_SCALE_LIMIT - 2.0**-24
-        return {"scale": np.clip(factors, MIN_SCALE, largest).astype(np.float32)}
+        within = np.clip(factors, MIN_SCALE, largest)
+        scale, rest = split_scale(within)
+        return {"scale": scale, "rest": rest} if requantize.rule == "fine" else {"scale": scale}
     # Factors in [2^(s-1), 2^s) shift left by s, so 2^s * magnitude < 2^31 bounds them.
     limit = 2.0 ** (29 - np.floor(np.log2(np.maximum(magnitude, 1))))
     pairs = [quantize_multiplier(float(factor)) for factor in np.minimum(factors, limit)]

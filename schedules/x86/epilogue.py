@@ -2,9 +2,9 @@
 
 Four registers of sums become one of bytes: convert, scale, round (one instruction, VCVTPS2DQ), saturate to 16 bits, add
 the zero point, saturate to 8 bits. The fused rule takes two instructions more than the float rule, and two for
-exceptions. Packs interleave their operands in groups of four bytes within 128 bits; sums are
-kept in the order that this undoes (`schedules.x86.channels`), so bytes come out in the order of their channels. A
-residual is added to the four registers before they are packed (`schedules.x86.residual`).
+exceptions; the fine rule six more than the fused one. Packs interleave their operands in groups of four bytes within
+128 bits; sums are kept in the order that this undoes (`schedules.x86.channels`), so bytes come out in the order of
+their channels. A residual is added to the four registers before they are packed (`schedules.x86.residual`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from int8tune.schedules.arguments import (
     LOWEST,
     OFFSET_ROW,
     OUTPUT_ZERO_POINT,
+    REST_ROW,
     SCALE_ROW,
 )
 from int8tune.schedules.epilogue import DTYPES, SIGN_BIT
@@ -146,6 +147,8 @@ class Epilogue:
                 return [fixed_point(value, factor(0, b), factor(1, b), lanes) for value, b in sums]
             case "fused":
                 return [self._fused(value, partial(factor, b=b)) for value, b in sums]
+            case "fine":
+                return [self._fine(value, partial(factor, b=b)) for value, b in sums]
 
     def _fused(self, total: Any, factor: Callable[[int], Any]) -> Any:
         """int32 by the fused rule, which nothing has to keep from overflowing: no such scale is that large."""
@@ -155,11 +158,25 @@ class Epilogue:
         if self.numerics.requantize.exceptions:
             magnitude = T.max(total, T.broadcast(T.int32(0), lanes) - total)
             offset = T.Select(magnitude == factor(EXCEPTION_ROW), factor(EXCEPTION_OFFSET_ROW), offset)
-        sign = T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), lanes))
-        scale, signed = (
-            T.reinterpret(bits, dtype=f"float32x{lanes}") for bits in (factor(SCALE_ROW), T.bitwise_or(sign, offset))
-        )
+        scale, signed = self._float(factor(SCALE_ROW)), self._signed(total, offset)
         return self.vectors.nearest_int(self.vectors.fused(T.cast(total, f"float32x{lanes}"), scale, signed))
+
+    def _fine(self, total: Any, factor: Callable[[int], Any]) -> Any:
+        """int32 by the fine rule (`schedules.oracle.reference.scale_fine`), which no scale takes out of int32."""
+        vectors, kind, total = self.vectors, f"float32x{self.vectors.lanes}", bind_int32(total)
+        number, scale = T.Bind(T.cast(total, kind)), self._float(factor(SCALE_ROW))
+        whole = bind_int32(vectors.nearest_int(number * scale))
+        behind = vectors.fused(number, scale, T.cast(whole, kind) * T.broadcast(T.float32(-1), vectors.lanes))
+        rest = vectors.fused(number, self._float(factor(REST_ROW)), self._signed(total, factor(OFFSET_ROW)))
+        return whole + vectors.nearest_int(behind + rest)
+
+    def _float(self, bits: Any) -> Any:
+        return T.reinterpret(bits, dtype=f"float32x{self.vectors.lanes}")
+
+    def _signed(self, total: Any, offset: Any) -> Any:
+        """The float32 values with these bits and the signs of int32 values."""
+        sign = T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), self.vectors.lanes))
+        return self._float(T.bitwise_or(sign, offset))
 
     def _rounded(self, values: Any) -> Any:
         """int32 values, saturated later, when they are packed."""

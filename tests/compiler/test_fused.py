@@ -1,4 +1,4 @@
-"""Layers and additions of the rule `fused` give the outputs of the fixed rule: for every sum, not for some."""
+"""Layers of the rules `fused` and `fine`, and additions, give the outputs of the fixed rule: for every sum."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from int8tune.compiler.rounding import fused_rounding as search
+from int8tune.compiler.rounding.fine_rounding import FineRounding, fine_rounding
 from int8tune.compiler.rounding.fused_rounding import FusedRounding, fused_rounding
 from int8tune.compiler.rounding.fused_sum import fused_sum
 from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
 from int8tune.schedules.operands import Addend, quantize_addition, quantize_multiplier
-from int8tune.schedules.oracle.reference import add_binary32, add_fixed_point, scale_fixed_point, scale_fused
+from int8tune.schedules.oracle.reference import (
+    add_binary32,
+    add_fixed_point,
+    scale_fine,
+    scale_fixed_point,
+    scale_fused,
+)
 from int8tune.schedules.target import Target
 from tests.support.models.shared_models import more_model
 from tests.support.run.thinned import one_in
@@ -38,8 +45,14 @@ def exact_staircase(factors: list[float], low: int, high: int, most: int = MOST_
     return ExactStaircase(low, high, -ends, ends, np.array(factors))
 
 
-def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
+Search = Callable[[Staircase], FusedRounding | FineRounding | None]
+SEARCHES: tuple[Search, ...] = (fused_rounding, fine_rounding)
+
+
+def outputs(found: FusedRounding | FineRounding, channel: int, sums: np.ndarray) -> np.ndarray:
     at = slice(channel, channel + 1)
+    if isinstance(found, FineRounding):
+        return scale_fine(sums, found.scale[at], found.rest[at], found.offset[at])
     is_exception = np.abs(sums) == found.exception[channel]
     return scale_fused(sums, found.scale[at], np.where(is_exception, found.exception_offset[at], found.offset[at]))
 
@@ -101,22 +114,22 @@ def test_roundings_of_published_models_are_right(name: str, monkeypatch: pytest.
     from int8tune.compiler import fused_graph
     from int8tune.compiler.tflite_reader.model import read_tflite
 
-    made: list[tuple[Staircase, FusedRounding | None]] = []
+    made: list[tuple[Staircase, FusedRounding | FineRounding | None]] = []
 
-    def noted(stairs: Staircase) -> FusedRounding | None:
-        made.append((stairs, fused_rounding(stairs)))
-        return made[-1][1]
+    def noted(find: Search) -> Search:
+        return lambda stairs: (made.append((stairs, found := find(stairs))), found)[1]
 
-    monkeypatch.setattr(fused_graph, "fused_rounding", noted)
+    for find in SEARCHES:
+        monkeypatch.setattr(fused_graph, find.__name__, noted(find))
     fused_graph.with_fused_rules(read_tflite(more_model(name).read_bytes(), name))
-    assert sum(found is not None for _, found in made) > len(made) / 2
+    assert sum(isinstance(found, FusedRounding) for _, found in made) > len(made) / 2
     rng = np.random.default_rng(0)
     for stairs, found in made:
         if found is not None:
             compare_some_sums(stairs, found, rng)
 
 
-def compare_some_sums(stairs: Staircase, found: FusedRounding, rng: np.random.Generator) -> None:
+def compare_some_sums(stairs: Staircase, found: FusedRounding | FineRounding, rng: np.random.Generator) -> None:
     least, most = stairs.least[:, None], stairs.most[:, None]
     near = (stairs.thresholds[..., None] + np.arange(-3, 3)).reshape(len(least), -1)
     sums = np.clip(np.concatenate([near, rng.integers(least, most + 1, (len(least), 500))], axis=1), least, most)
@@ -137,9 +150,13 @@ def fixed_of(stairs: FixedStaircase) -> Callable[[int, np.ndarray], np.ndarray]:
 
 
 def compare_all_sums(stairs: Staircase, expected: Callable[[int, np.ndarray], np.ndarray]) -> None:
-    found = fused_rounding(stairs)
-    if found is None:
-        return
+    for found in filter(None, (find(stairs) for find in SEARCHES)):
+        compare_sums_of_all(stairs, found, expected)
+
+
+def compare_sums_of_all(
+    stairs: Staircase, found: FusedRounding | FineRounding, expected: Callable[[int, np.ndarray], np.ndarray]
+) -> None:
     for channel in range(len(stairs.least)):
         sums = np.arange(stairs.least[channel], stairs.most[channel] + 1)
         made = np.clip(outputs(found, channel, sums), stairs.low, stairs.high)
@@ -154,6 +171,31 @@ def test_most_channels_are_found() -> None:
     assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
     found = [fused_rounding(exact_staircase([scale], -128, 127)) for scale in scales]
     assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
+
+
+def test_fine_roundings_are_found_where_sums_are_many() -> None:
+    """Up to 2^15 of them for each output, and none of more than 24 bits: `fused` has none for most of these layers."""
+    rng = np.random.default_rng(0)
+    layers = [
+        staircase(list(2.0 ** rng.uniform(exponent, exponent + 1, 40)), low, low + 255, 1 << 24)
+        for exponent in (-15, -14, -12, -10)
+        for low in (-128, 0)
+    ]
+    layers += [exact_staircase([2.0 ** rng.uniform(-12, -11)] * 40, -120, 135, 1 << 24) for _ in range(4)]
+    assert sum(fused_rounding(layer) is None for layer in layers) > len(layers) / 2
+    for layer in layers:
+        found = fine_rounding(layer)
+        assert found is not None
+        compare_some_sums(layer, found, rng)
+
+
+@pytest.mark.parametrize("scale", [2.0**-21, 1.5])
+def test_scales_without_a_fine_rounding(scale: float) -> None:
+    assert fine_rounding(exact_staircase([scale], -128, 127)) is None
+
+
+def test_outputs_that_are_all_the_same_have_no_fine_rounding() -> None:
+    assert fine_rounding(staircase([0.01], 3, 3)) is None
 
 
 def test_what_is_found_is_what_one_choice_after_the_other_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,10 +296,10 @@ def test_most_additions_are_found() -> None:
     assert found > 48
 
 
-@pytest.mark.parametrize("has_rounding", [True, False])
+@pytest.mark.parametrize("rule", ["fused", "fine", "fixed"])
 @pytest.mark.parametrize("has_sum", [True, False])
 def test_a_layer_is_fused_with_its_addition_and_an_addition_alone(
-    has_rounding: bool, has_sum: bool, native: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rule: str, has_sum: bool, native: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tflite", reason="needs the extra `models`")
     from int8tune.compiler import fused_graph
@@ -268,15 +310,17 @@ def test_a_layer_is_fused_with_its_addition_and_an_addition_alone(
 
     if not has_sum:
         monkeypatch.setattr(fused_graph, "fused_sum", lambda *_: None)
-    if not has_rounding:
+    if rule != "fused":
         monkeypatch.setattr(fused_graph, "fused_rounding", lambda _: None)
+    if rule == "fixed":
+        monkeypatch.setattr(fused_graph, "fine_rounding", lambda _: None)
     graph = fused_graph.with_fused_rules(read_tflite(network(), "network"))
     rules = {name: operator.rule for operator in graph.operators for name in operator.outputs}
     assert rules["sum"] == ("fused" if has_sum else "fixed")
-    assert rules["body"] == ("fused" if has_sum and has_rounding else "fixed")
-    assert rules["deep"] == ("fused" if has_rounding else "fixed")
+    assert rules["body"] == (rule if has_sum else "fixed")
+    assert rules["deep"] == rule
     added = [layer.workload.key for layer in quantized_layers(graph) if layer.addition is not None]
-    assert [".fused" in key for key in added] == [has_sum and not has_rounding]
+    assert [".fused" in key for key in added] == [has_sum and rule == "fixed"]
     feeds = {"x": np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 4), np.int8)}
     ours, theirs = assert_exact(graph, native, feeds, tmp_path), values_of(network(), feeds)
     for name in ours.keys() & theirs.keys():

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from int8tune.compiler.graph import Kind, Operator, Quantization, Value
 from int8tune.compiler.operators.base import every_stored, scale_of
 from int8tune.compiler.operators.elementwise import BINARY, Operation, lines_of, reference
-from int8tune.compiler.rounding.quotients import multiply_add, reciprocal
+from int8tune.compiler.rounding.quotients import reciprocal
+from int8tune.schedules.oracle.binary32 import multiply_add
 from int8tune.schedules.target import Target
 from tests.support.models.compiled import assert_exact
 from tests.support.models.drawn_operators import Drawn, graph_of

@@ -73,16 +73,24 @@ def feeds_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.parametrize("has_fine", [False, True])
 @pytest.mark.parametrize(("kind", "activation"), [("s8", 0), ("s8", RELU), ("u8", 0)])
 def test_sums_near_ties_are_rounded_as_by_litert(
-    kind: str, activation: int, native: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, activation: int, has_fine: bool, native: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_graph, "fused_rounding", lambda _: None)
+    if not has_fine:
+        monkeypatch.setattr(fused_graph, "fine_rounding", lambda _: None)
+    fine = 0
     for seed in range(3):
         (folder := tmp_path / str(seed)).mkdir()
         graph = assert_litert_s(dense(seed, kind, activation), native, folder)
-        assert [each.kind for each in graph.operators] == [Kind.DENSE, Kind.WORD_SUMS]
-        assert [each.workload.numerics.output for each in quantized_layers(graph)] == ["s32"]
+        (found,) = quantized_layers(graph)
+        is_fine = found.operator.rule == "fine"
+        assert [each.kind for each in graph.operators] == [Kind.DENSE, *([] if is_fine else [Kind.WORD_SUMS])]
+        assert found.workload.numerics.output == (kind if is_fine else "s32")
+        fine += is_fine
+    assert (fine > 0) == has_fine  # sums of more than 24 bits have none, and are drawn for some seeds
 
 
 def assert_litert_s(file: bytes, target: Target, folder: Path) -> Graph:
@@ -111,6 +119,7 @@ def test_what_is_added_in_a_layer_may_be_added_in_another_one(
         return None if is_left_out else fused_rounding(stairs)
 
     monkeypatch.setattr(fused_graph, "fused_rounding", some)
+    monkeypatch.setattr(fused_graph, "fine_rounding", lambda _: None)
     graph = assert_litert_s(added(others), native, tmp_path)
     assert len(asked) == 1 + others
     summed = sum(each.kind is Kind.WORD_SUMS for each in graph.operators)

@@ -58,6 +58,9 @@ KEYS = (
     "conv2d-u8s8-1x8x8x3-k5x5x1-s1-p2-fused.tx-u8",
     "dense-u8s8-7x65-o33-fused.t-clamp-u8",
     "conv2d-s8s8-1x7x7x8-k3x3x8-s1-p1-fused.cx-clamp-adds8-clamp-s8",
+    "conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fine.c-s8",
+    "dwconv2d-u8u8-1x10x7x20-k3x3x1-s1-p1-wz-fine.t-clamp-u8",
+    "dense-u8s8-7x65-o33-fine.c-adds8-u8",
 )
 
 # Sums so long that a bias or a left shift could make them wrap.
@@ -428,6 +431,75 @@ def fused_away_from_zero(sums: Array, scale: Array, offset: Array) -> Array:
     return away
 
 
+def fine_as(change: Callable[[Array, Array, Array, Array], Array]) -> Mutant:
+    """The fine rule otherwise: outputs of sums, scales, rests and offsets in binary64."""
+
+    def mutant(workload: Workload, operands: Operands) -> Array:
+        factors = (each.astype(np.float64) for each in (operands.scale, operands.rest, operands.offset))
+        return to_be_stored(workload, operands, change(sums_of(workload, operands), *factors))
+
+    return mutant
+
+
+def single(values: Array) -> Array:
+    """Rounded to binary32."""
+    rounded: Array = values.astype(np.float32).astype(np.float64)
+    return rounded
+
+
+def fine_rule(
+    sums: Array,
+    scale: Array,
+    rest: Array,
+    offset: Array,
+    number: Callable[[Array], Array] = single,
+    product: Callable[[Array], Array] = lambda values: values,
+    rounding: Callable[[Array], Array] = np.rint,
+) -> Array:
+    """Products of 24 bits are exact in binary64, and so is what they leave of a whole number."""
+    values = number(sums)
+    whole = np.rint(single(values * scale))
+    behind = single(product(values * scale) - whole) + single(values * rest + signed_like(sums, offset))
+    made: Array = whole + rounding(single(behind))
+    return made
+
+
+def rest_ignored(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, 0 * rest, offset)
+
+
+def rest_of_the_other_sign(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, -rest, offset)
+
+
+def fine_product_rounded(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, rest, offset, product=single)
+
+
+def fine_of_integers(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, rest, offset, number=lambda values: values.astype(np.float64))
+
+
+def fine_offset_ignored(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, rest, 0 * offset)
+
+
+def fine_offset_of_one_sign(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, rest, np.where(sums < 0, -offset, offset))
+
+
+def fine_offset_of_the_other_sign_at_zero(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, rest, np.where(sums == 0, -offset, offset))
+
+
+def fine_away_from_zero(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:
+    return fine_rule(sums, scale, rest, offset, rounding=lambda each: np.sign(each) * np.floor(np.abs(each) + 0.5))
+
+
+def fused_and_not_fine(sums: Array, scale: Array, rest: Array, offset: Array) -> Array:  # noqa: ARG001
+    return np.rint(fused_rule(sums, scale, offset))
+
+
 def exceptions_as(change: Callable[[Array, Operands], Array]) -> Mutant:
     """The fused rule with other sums as exceptions."""
 
@@ -521,6 +593,17 @@ FUSED_MUTANTS = (
     offset_of_the_other_sign_at_zero,
     fused_away_from_zero,
 )
+FINE_MUTANTS = (
+    rest_ignored,
+    rest_of_the_other_sign,
+    fine_product_rounded,
+    fine_of_integers,
+    fine_offset_ignored,
+    fine_offset_of_one_sign,
+    fine_offset_of_the_other_sign_at_zero,
+    fine_away_from_zero,
+    fused_and_not_fine,
+)
 EXCEPTION_MUTANTS = (
     exceptions_ignored,
     sums_from_the_exception_on,
@@ -560,6 +643,7 @@ MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
         (named(fused_as(change), change.__name__), lambda workload: _rule(workload) == "fused")
         for change in FUSED_MUTANTS
     ),
+    *((named(fine_as(change), change.__name__), lambda workload: _rule(workload) == "fine") for change in FINE_MUTANTS),
     *((named(exceptions_as(change), change.__name__), _has_exceptions) for change in EXCEPTION_MUTANTS),
     (pairs_saturate_or_wrap_in_int16, lambda workload: workload.numerics.weight == "s8" and workload.reduction > 1),
 )
@@ -598,6 +682,8 @@ def test_a_right_kernel_is_not_accused(key: str) -> None:
             np.testing.assert_array_equal(to_be_stored(workload, operands, values), expected)
         if _rule(workload) == "fused":
             np.testing.assert_array_equal(fused_as(fused_rule)(workload, operands), expected)
+        if _rule(workload) == "fine":
+            np.testing.assert_array_equal(fine_as(fine_rule)(workload, operands), expected)
         if _has_exceptions(workload):
             np.testing.assert_array_equal(exceptions_as(exceptions_themselves)(workload, operands), expected)
         index = tuple(extent - 1 for extent in workload.output_shape)

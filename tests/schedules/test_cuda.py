@@ -134,6 +134,7 @@ WALKS = [
     ("dwconv2d-u8s8-2x14x20x48-k3x3x1-s2-p0.0.1.1-float.c-u8", (1, 5, 7)),
     ("dwconv2d-u8s8-2x13x20x48-k3x3x1-s2-p1-fused.c-u8", (1, 4, 4)),
     ("dwconv2d-s8s8-1x7x7x24-k3x3x1-s1-p1-fixed.c-s8", (2, 7, 4)),
+    ("dwconv2d-s8s8-1x7x7x24-k3x3x1-s1-p1-fine.c-s8", (2, 7, 4)),
     ("dwconv2d-u8s8-3x5x5x20-k3x3x1-s1-p0-float.c-s8", (2, 2, 2)),
 ]
 WALK_FAULTS = {
@@ -186,6 +187,7 @@ def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2
             "conv2d-u8s8-2x17x15x64-k3x3x96-s1-p1-float.c-u8",
             "conv2d-s8s8-1x14x14x32-k3x3x64-s1-p1-g2-fixed.c-s8",
             "conv2d-u8s8-2x21x23x48-k1x1x40-s2-p0-fused.c-addu8-u8",
+            "conv2d-s8s8-2x21x23x48-k1x1x40-s2-p0-fine.c-adds8-s8",
         ],
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from int8tune.schedules.numerics import RANGES, Requantize
+from int8tune.schedules.numerics import RANGES, ROUNDING_RULES, Requantize
 from int8tune.schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
 from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.scale_bounds import bounds_scales
@@ -71,7 +71,7 @@ def test_fixed_rule_at_the_ends_of_int32(output: str, generic: Target) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("profile", ["generic", "x86-avx512vnni", "x86-avx2"])
-@pytest.mark.parametrize("form", ["fused.c-u8", "fused.cx-s8"])
+@pytest.mark.parametrize("form", ["fused.c-u8", "fused.cx-s8", "fine.c-s8"])
 def test_fused_rule_at_the_ends_of_int32(form: str, profile: str) -> None:
     """Nothing bounds its products, and those of the largest scale and offset need nothing that does."""
     kernel = built(f"dense-u8s8-1x4-o{CHANNELS}-{form}", host_target(profile))
@@ -79,6 +79,8 @@ def test_fused_rule_at_the_ends_of_int32(form: str, profile: str) -> None:
     bias, scale = [end for end, _ in pairs], np.array([scale for _, scale in pairs], np.float32)
     rescale: dict[str, Any] = {"scale": scale}
     others: tuple[float, ...] = (0.0,)
+    if form.startswith("fine"):
+        rescale["rest"] = np.where(scale < 1e-6, np.float32(0), scale * np.float32(2.0**-21))
     if kernel.workload.numerics.requantize == Requantize("fused", exceptions=True):
         magnitudes = np.minimum(np.abs(np.array(bias, np.int64)), INT32_MAX)
         rescale["exception"], others = magnitudes.astype(np.int32), (0.0, 1.0)
@@ -152,7 +154,20 @@ def test_the_fused_rule_is_four_instructions_a_register_and_three_for_exceptions
     assert [len(re.findall(rf"\t{name}\t", assembly)) for name in names] == [registers] * len(names)
 
 
-@pytest.mark.parametrize("rule", ["float", "fixed", "fused"])
+@pytest.mark.parametrize("profile", ["x86-avx512vnni", "x86-avx2"])
+def test_the_fine_rule_is_ten_instructions_a_register(profile: str) -> None:
+    """Three of these round to integers; two products are fused with sums, and one is not."""
+    target = host_target(profile)
+    assembly = built("conv2d-u8s8-1x8x8x64-k1x1x64-s1-p0-fine.c-u8", target).assembly
+    registers = 2 * assembly.count("\tvpackssdw\t")
+    counts = {"vcvtdq2ps": 2, "vmulps": 1, "vcvtps2dq": 2, r"vfmadd\d+ps": 1, r"vfmsub\d+ps": 1, "vaddps": 1}
+    if profile == "x86-avx512vnni":
+        counts |= {"vpternlogd": 1}
+    found = {name: len(re.findall(rf"\t{name}\t", assembly)) for name in counts}
+    assert found == {name: count * registers for name, count in counts.items()}
+
+
+@pytest.mark.parametrize("rule", ROUNDING_RULES)
 def test_code_is_vector_code(rule: str, vnni: Target) -> None:
     """Bytes are packed 64 at a time: an operator that TVM can't vectorize would leave a scalar loop."""
     assembly = built(f"conv2d-u8s8-1x8x8x64-k1x1x64-s1-p0-{rule}.c-u8", vnni).assembly

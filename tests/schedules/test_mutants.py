@@ -104,6 +104,7 @@ LAYERS = (
     ),
     Layer(AVX512, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-fused.cx-clamp-s8", tile(2, 2)),
     Layer(AVX512, "conv2d-u8s8-1x5x6x8-k1x1x64-s1-p0-fused.c-addu8-u8", tile(2, 4, store="beside")),
+    Layer(AVX512, "conv2d-s8s8-1x5x6x8-k1x1x64-s1-p0-fine.c-s8", tile(2, 2)),
     Layer(AVX512, "dwconv2d-u8s8-1x8x6x64-k3x3x1-s1-p0-fused.cx-u8", {"tile_rows": 2, "tile_columns": 4}),
     Layer(AVX2, "conv2d-u8s8-1x5x14x4-k3x3x40-s1-p1-wz-float.c-clamp-u8", tile(4, 1, border="copy")),
     Layer(AVX2, "conv2d-s8s8-1x5x6x8-k1x1x32-s1-p0-fused.cx-s8", tile(1, 4)),
@@ -118,6 +119,7 @@ LAYERS = (
     Layer(GENERIC, "conv2d-u8s8-1x5x6x16-k3x3x64-s1-p1-g2-float.t-u8", {"tile_columns": 3, "outer": "image"}),
     Layer(GENERIC, "dense-u8s8-7x33-o48-s32"),
     Layer(GENERIC, "conv2d-u8s8-1x6x14x4-k3x3x40-s1-p1-fused.cx-u8", {"tile_columns": 4, "tile_blocks": 1}),
+    Layer(GENERIC, "conv2d-s8s8-1x6x14x4-k1x1x40-s1-p0-fine.c-adds8-s8", {"tile_columns": 4, "tile_blocks": 1}),
     Layer(GENERIC, "dwconv2d-u8u8-1x9x6x40-k5x3x1-s1-p1-wz-fixed.c-u8"),
     Layer(GENERIC, "dwconv2d-s8s8-1x9x7x32-k3x3x2-s2-p1-float.c-clamp-s8"),
 )

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from int8tune.schedules.errors import OperandError
-from int8tune.schedules.numerics import Numerics, Requantize
+from int8tune.schedules.numerics import ROUNDING_RULES, Numerics, Requantize
 from int8tune.schedules.operands import Addend, Operands, quantize_multiplier
 from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.oracle.reference import (
@@ -46,7 +46,7 @@ LARGEST_FUSED_SCALE = np.nextafter(np.float32(1 - 2.0**-20), np.float32(0))
 def numerics(draw: st.DrawFn) -> Numerics:
     kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
-    rule: Any = draw(st.sampled_from(["float", "fixed", "fused"]))
+    rule: Any = draw(st.sampled_from(ROUNDING_RULES))
     requantize_step = Requantize(rule, draw(st.booleans()), rule == "fused" and draw(st.booleans()))
     return Numerics(
         data=draw(kinds),
@@ -129,6 +129,9 @@ def _expected_output(workload: Workload, operands: Operands, index: tuple[int, .
         value = round(_binary32(product))
     elif requantize_step.rule == "fixed":
         value = _gemmlowp(total, int(operands.multiplier[at]), int(operands.shift[at]))
+    elif requantize_step.rule == "fine":
+        factors = (Fraction(float(each[at])) for each in (operands.scale, operands.rest, operands.offset))
+        value = _fine(total, *factors)
     else:
         is_exception = requantize_step.exceptions and abs(total) == operands.exception[at]
         offset = operands.exception_offset[at] if is_exception else operands.offset[at]
@@ -165,6 +168,14 @@ def _fixed_sum(own: int, residual: int, own_zero_point: int, addend: Addend) -> 
     terms = _gemmlowp((own - own_zero_point) << 20, *factors[0])
     terms += _gemmlowp((residual - addend.zero_point) << 20, *factors[1])
     return _gemmlowp(terms, *factors[2]) + addend.sum_zero_point
+
+
+def _fine(total: int, scale: Fraction, rest: Fraction, offset: Fraction) -> int:
+    """The steps of the rule, in exact fractions that are rounded where it rounds."""
+    number, signed_offset = _binary32(Fraction(total)), -offset if total < 0 else offset
+    whole = round(_binary32(number * scale))
+    behind = _binary32(_binary32(number * scale - whole) + _binary32(number * rest + signed_offset))
+    return whole + round(behind)
 
 
 def _fused(total: int, scale: float, offset: float) -> int:
@@ -361,8 +372,10 @@ def _operands(workload: Workload) -> Operands:
     values: dict[str, Any] = {}
     if numerics.requantize is not None and numerics.requantize.rule == "float":
         values["scale"] = np.ones(entries, np.float32)
-    elif numerics.requantize is not None and numerics.requantize.rule == "fused":
+    elif numerics.requantize is not None and numerics.requantize.rule in ("fused", "fine"):
         values = {"scale": np.full(entries, 0.5, np.float32), "offset": np.zeros(entries, np.float32)}
+        if numerics.requantize.rule == "fine":
+            values["rest"] = np.zeros(entries, np.float32)
         if numerics.requantize.exceptions:
             values |= {"exception": np.zeros(entries, np.int32), "exception_offset": np.zeros(entries, np.float32)}
     elif numerics.requantize is not None:
@@ -471,6 +484,24 @@ def test_exceptions_are_given_where_the_rule_has_some_and_nowhere_else() -> None
         given: dict[str, Any] = {name: np.zeros(3, dtype)}
         with pytest.raises(OperandError, match=rf"{name} must have shape \(0,\): \(3,\)"):
             replace(_operands(workload), **given).validate(workload)
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ([0.0, 6e-7, 0.0], "rest must be at most 2^-20 of its scale: "),
+        ([0.0, 0.0, -6e-7], "rest must be at most 2^-20 of its scale: "),
+        ([np.nan, 0.0, 0.0], "rest's magnitude must be 0 or within 2^-60 and 1: nan"),
+        ([0.0, -1e-30, 0.0], "rest's magnitude must be 0 or within 2^-60 and 1: 1"),
+        ([0.0], "rest must have shape (3,): (1,)"),
+    ],
+)
+def test_a_rest_is_little_beside_its_scale(rest: list[float], message: str) -> None:
+    workload = parse_workload("dense-s8s8-2x5-o3-fine.c-s8")
+    replace(_operands(workload), rest=np.array([4e-7, -4e-7, 0], np.float32)).validate(workload)
+    with pytest.raises(OperandError) as error:
+        reference(workload, replace(_operands(workload), rest=np.array(rest, np.float32)))
+    assert message in str(error.value)
 
 
 def test_sums_take_no_zero_point() -> None:

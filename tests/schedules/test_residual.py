@@ -38,6 +38,7 @@ FORMS = tuple(
     )
 )
 FORMS += ("float.c-addu8.first-u8", "float.t-clamp-adds8.first-u8", "float.c-adds8.first-clamp-s8")
+FORMS += ("fine.c-adds8-s8", "fine.t-clamp-addu8-clamp-u8", "fine.c-addu8-s8")
 FORMS += ("fixed.c-adds8.fused-s8", "fixed.t-clamp-addu8.fused-clamp-u8", "fixed.c-clamp-addu8.fused-s8")
 LAYER = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-float.c-addu8-u8"
 FIRST = LAYER.replace("-addu8", "-addu8.first")
@@ -110,9 +111,11 @@ def extreme_operands(built: Built, zero_point_place: int) -> Operands:
     if numerics.requantize.rule == "float":
         values = {"scale": np.resize(np.array([1, MIN_SCALE, MAX_SCALE, 0.75], np.float32), channels)}
         addend = replace(addend, ratio=np.array([0.75, 0.5], np.float32))
-    elif numerics.requantize.rule == "fused":
+    elif numerics.addition_rule == "fused":
         scales = np.resize(np.array([0.999998, MIN_SCALE, 0.75], np.float32), channels)
         values = {"scale": scales, "offset": np.resize(np.array([0, 1], np.float32), channels)}
+        if numerics.requantize.rule == "fine":
+            values["rest"] = np.resize(np.array([2.0**-30, 0, -(2.0**-21)], np.float32), channels)
         ratio, constant = np.array([0.75, 0.5], np.float32), np.array([-33.3], np.float32)
         addend = replace(addend, ratio=ratio, constant=constant)
     else:
@@ -133,7 +136,9 @@ def extreme_operands(built: Built, zero_point_place: int) -> Operands:
 
 
 @pytest.mark.matrix(at_most=2)
-@pytest.mark.parametrize("form", ["float.c-addu8-u8", "float.c-adds8.first-s8", "fixed.c-adds8-s8", "fused.c-addu8-s8"])
+@pytest.mark.parametrize(
+    "form", ["float.c-addu8-u8", "float.c-adds8.first-s8", "fixed.c-adds8-s8", "fused.c-addu8-s8", "fine.c-addu8-s8"]
+)
 @pytest.mark.parametrize("profile", ["generic", *X86_PROFILES])
 def test_sums_at_the_ends_of_int32_are_exact(profile: str, form: str) -> None:
     built = build(parse_workload(f"dense-u8s8-3x4-o48-{form}"), host_target(profile))

@@ -23,6 +23,12 @@ from tests.schedules.test_adversarial import (
     exceptions_as,
     exceptions_ignored,
     exceptions_themselves,
+    fine_as,
+    fine_offset_ignored,
+    fine_offset_of_one_sign,
+    fine_product_rounded,
+    fine_rule,
+    fused_and_not_fine,
     fused_as,
     fused_away_from_zero,
     fused_in_binary64,
@@ -31,6 +37,8 @@ from tests.schedules.test_adversarial import (
     offset_ignored,
     offset_of_one_sign,
     product_rounded,
+    rest_ignored,
+    rest_of_the_other_sign,
     sums_above_the_exception,
     sums_below_the_exception,
     sums_from_the_exception_on,
@@ -135,8 +143,25 @@ FUSED_WAYS: dict[str, Callable[[Array, Array, Array], Array]] = {
     "no offset": offset_ignored,
     "offset of the other sign": lambda sums, scale, offset: fused_rule(sums, scale, -offset),
 }
+
+
+def fine_by(rounding: Callable[[Array], Array]) -> Callable[[Array, Array, Array, Array], Array]:
+    return lambda sums, scale, rest, offset: fine_rule(sums, scale, rest, offset, rounding=rounding)
+
+
+FINE_WAYS: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
+    "trunc": fine_by(np.trunc),
+    "floor": fine_by(np.floor),
+    "ceil": fine_by(np.ceil),
+    "no rest": rest_ignored,
+    "rest of the other sign": rest_of_the_other_sign,
+    "product rounded": fine_product_rounded,
+    "no offset": fine_offset_ignored,
+    "offset of the other sign": lambda sums, scale, rest, offset: fine_rule(sums, scale, rest, -offset),
+    "fused": fused_and_not_fine,
+}
 # Of one sign only: neighbours have the other one.
-SIGNED_WAYS = {"offset of one sign": offset_of_one_sign}
+SIGNED_WAYS = {"fused": fused_as(offset_of_one_sign), "fine": fine_as(fine_offset_of_one_sign)}
 EXCEPTION_WAYS = {
     "no exceptions": exceptions_ignored,
     "all": lambda sums, _: np.ones_like(sums, bool),
@@ -162,6 +187,8 @@ def ways_of(workload: Workload) -> dict[str, Way]:
             if requantize.exceptions:
                 ways |= {name: exceptions_as(change) for name, change in EXCEPTION_WAYS.items()}
             return ways
+        case "fine":
+            return {name: fine_as(change) for name, change in FINE_WAYS.items()}
     return {}
 
 
@@ -184,15 +211,15 @@ def test_every_output_tells_each_way_of_rounding_from_the_rule(key: str, name: s
     assert shows(workload, ties_of(workload), ways_of(workload)[name]).all()
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if "fused" in key])
+@pytest.mark.parametrize("key", [key for key in KEYS if "fused" in key or "fine" in key])
 def test_neighbours_of_every_output_tell_offsets_without_sign(key: str) -> None:
     workload = parse_workload(key)
-    for change in SIGNED_WAYS.values():
-        shown = shows(workload, ties_of(workload), fused_as(change))
-        for first in range(0, workload.out_channels, TOGETHER):
-            for parity in (0, 1):
-                lanes = shown[..., first + parity : first + TOGETHER : 2]
-                assert lanes.any(axis=-1).all() or lanes.shape[-1] < TOGETHER // 2
+    assert workload.numerics.requantize is not None
+    shown = shows(workload, ties_of(workload), SIGNED_WAYS[workload.numerics.requantize.rule])
+    for first in range(0, workload.out_channels, TOGETHER):
+        for parity in (0, 1):
+            lanes = shown[..., first + parity : first + TOGETHER : 2]
+            assert lanes.any(axis=-1).all() or lanes.shape[-1] < TOGETHER // 2
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from int8tune.schedules.errors import WorkloadError
-from int8tune.schedules.numerics import Numerics, Requantize, Residual
+from int8tune.schedules.numerics import ROUNDING_RULES, Numerics, Requantize, Residual
 from int8tune.schedules.workload import (
     MAX_EXTENT,
     MAX_REDUCTION,
@@ -32,7 +32,7 @@ POINT = Window((1, 1))
 @st.composite
 def numerics(draw: st.DrawFn) -> Numerics:
     kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
-    rule: Any = draw(st.sampled_from(["float", "fixed", "fused"]))
+    rule: Any = draw(st.sampled_from(ROUNDING_RULES))
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
     exceptions = rule == "fused" and draw(st.booleans())
     step = None if output == "s32" else Requantize(rule, draw(st.booleans()), exceptions)
@@ -92,6 +92,7 @@ def test_different_workloads_have_different_keys(one: Workload, other: Workload)
         "dense-u8s8-1x64-o64-float.c-clamp-adds8.first-clamp-u8",
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.t-adds8.fused-clamp-s8",
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fused.cx-s8",
+        "dense-s8s8-1x56-o64-fine.c-adds8-s8",
         "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-clamp-addu8-u8",
     ],
 )
@@ -123,6 +124,7 @@ def test_workloads_are_values() -> None:
         ("dense-u8s8-1x4-o4-fused.x-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-float.cx-u8", "exceptions need the rounding rule fused: float"),
         ("dense-u8s8-1x4-o4-fixed.tx-u8", "exceptions need the rounding rule fused: fixed"),
+        ("dense-u8s8-1x4-o4-fine.cx-u8", "exceptions need the rounding rule fused: fine"),
         ("dense-u8s8-1x٣-o4-float.c-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-u8", "an output of type u8 needs a requantize step"),
         ("dense-u8s8-1x4-o4-float.c-s32", "an output of type s32 takes no requantize step"),
@@ -234,7 +236,7 @@ def test_numerics_that_mean_nothing_are_refused(arguments: dict[str, Any], reaso
 
 def test_unknown_rounding_rules_are_refused() -> None:
     rule: Any = "up"
-    with pytest.raises(WorkloadError, match="unknown rounding rule `up`, known: float, fixed, fused"):
+    with pytest.raises(WorkloadError, match="unknown rounding rule `up`, known: float, fixed, fused, fine"):
         Requantize(rule)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.schedules.numerics import RANGES, RoundingRule
-from int8tune.schedules.operands import DTYPES, Addend, Operands, quantize_addition, quantize_multiplier
+from int8tune.schedules.operands import DTYPES, Addend, Operands, quantize_addition, quantize_multiplier, split_scale
 from int8tune.schedules.workload import Workload
 
 RealArray = npt.NDArray[np.float64]
@@ -79,9 +79,12 @@ def _rescale(workload: Workload, factors: RealArray) -> dict[str, Any]:
     if requantize.rule == "fixed":
         multiplier, shift = np.array([quantize_multiplier(float(factor)) for factor in factors], np.int32).T
         return {"multiplier": np.ascontiguousarray(multiplier), "shift": np.ascontiguousarray(shift)}
-    values: dict[str, Any] = {"scale": factors.astype(np.float32)}
-    if requantize.rule == "fused":
+    scale, rest = split_scale(factors)
+    values: dict[str, Any] = {"scale": scale}
+    if requantize.rule != "float":
         values["offset"] = np.full_like(values["scale"], OFFSET)
+    if requantize.rule == "fine":
+        values["rest"] = rest
     if requantize.exceptions:
         values["exception"] = np.rint(MIDDLE_STEPS / factors).astype(np.int32)
         values["exception_offset"] = np.ones_like(values["offset"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from int8tune.schedules.numerics import Numerics, Requantize, Residual
+from int8tune.schedules.numerics import ROUNDING_RULES, Numerics, Requantize, Residual
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 # One layer of each operator: what a template takes at all shows here.
@@ -55,13 +55,18 @@ ODD = (
     "dense-u8s8-5x13-o75-float.c-adds8.first-u8",
     "conv2d-u8s8-2x5x7x6-k3x3x34-s1-p1-fixed.c-adds8.fused-clamp-s8",
     "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fixed.t-addu8.fused-s8",
+    "conv2d-s8s8-2x7x5x7-k3x3x17-s2-p1-fine.c-s8",
+    "conv2d-u8s8-2x5x7x6-k3x3x34-s1-p1-fine.t-adds8-u8",
+    "dwconv2d-s8u8-1x9x9x9-k2x4x2-s1-p1-d2-wz-fine.t-clamp-s8",
+    "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fine.c-addu8-clamp-s8",
+    "dense-u8s8-5x13-o75-fine.c-adds8-u8",
 )
 
 
 @st.composite
 def numerics(draw: st.DrawFn) -> Numerics:
     kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
-    rules: st.SearchStrategy[Any] = st.sampled_from(["float", "fixed", "fused"])
+    rules: st.SearchStrategy[Any] = st.sampled_from(ROUNDING_RULES)
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
     rule = draw(rules)
     requantize = Requantize(rule, draw(st.booleans()), rule == "fused" and draw(st.booleans()))

@@ -27,10 +27,11 @@ from tvm.tirx import (
     Select,
 )
 
-from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.arguments import PAD_VALUE, REST_ROW
 from int8tune.schedules.epilogue import ROUNDER
 from int8tune.schedules.intrinsics.x86_vectors import call
-from tests.support.mutation.kernels import Node, Subject
+from int8tune.schedules.numerics import Requantize
+from tests.support.mutation.kernels import Node, Subject, nodes_in
 from tests.support.mutation.nodes import constant_of, extents, intrinsic, is_index, like, loads, operands, type_of
 
 TRUNCATING = {
@@ -66,8 +67,18 @@ def in_binary64(node: Mul, _: Subject) -> Iterator[Node]:
         yield T.cast(call("llvm.roundeven", wide, product), type_of(node))
 
 
+def is_rest(node: Call) -> bool:
+    """Whether this is the fine rule's product with the rest of a scale, whose last bits no output has."""
+    rows = [
+        (int(load.indices[0]), extents(load.source)[0])
+        for load in nodes_in(operands(node)[1], (TensorLoad,))
+        if load.source.name == "rescale" and len(load.indices) == 2
+    ]
+    return rows == [(REST_ROW, Requantize("fine").rows)]
+
+
 def unfused(node: Call, _: Subject) -> Iterator[Node]:
-    if intrinsic(node) == "llvm.fma":
+    if intrinsic(node) == "llvm.fma" and not is_rest(node):
         left, right, addend = operands(node)
         yield call("llvm.arithmetic.fence", type_of(node), left * right) + addend
 
@@ -82,7 +93,9 @@ def fused(node: Add, _: Subject) -> Iterator[Node]:
 
 def sum_in_binary64(node: Call, _: Subject) -> Iterator[Node]:
     """The sum is not rounded to 24 bits before it is multiplied; neither is the product with its offset, but once."""
-    if intrinsic(node) == "llvm.fma" and loads(operands(node)[1], "rescale"):
+    if intrinsic(node) != "llvm.fma" or is_rest(node):
+        return
+    if loads(operands(node)[1], "rescale") and isinstance(operands(node)[0], Cast):
         total, scale, offset = operands(node)
         wide = tvm_ffi.dtype("float64").with_lanes(type_of(node).lanes)
         product = T.cast(total.value, wide) * T.cast(scale, wide)
