@@ -6,11 +6,12 @@ it rounds is off by less than 2^-23, and neighbouring sums are farther from each
 What is right on both sides of all thresholds is right everywhere.
 
 Each scale leaves an interval to the offset. Of some scales around the exact one, those with the widest intervals are
-tried, in their middle.
+tried.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,9 +23,9 @@ from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.operands import MIN_SCALE, FloatArray, split_scale
 from int8tune.schedules.oracle.reference import scale_fine
 
-# Scales that are looked at, as parts of the exact one from it.
-SCALE_STEPS = np.array(sorted(range(-64, 65), key=abs)) * 2.0**-29
-TRIED = 6
+# Scales that are looked at, as parts of the exact one from it; how many are tried, and where in their intervals.
+SCALE_STEPS = np.array(sorted(range(-256, 257), key=abs)) * 2.0**-30
+TRIED, SHARES = 24, (0.5, 0.4, 0.6)
 # Below this, sums of neighbours are too close to each other.
 LEAST_SCALE = 2.0**-20
 BLOCK = 32
@@ -53,11 +54,13 @@ class FineRounding:
 
 def fine_rounding(stairs: Staircase) -> FineRounding | None:
     """Scales, rests and offsets that give the same staircases, or None where they were not found for every channel."""
-    if not stairs.is_simple or stairs.low == stairs.high or (stairs.scale < LEAST_SCALE).any():
+    is_flat, scale = stairs.flat()
+    places = np.flatnonzero(~is_flat)
+    others = stairs.part(places)
+    if not others.is_simple or stairs.low == stairs.high or (others.scale < LEAST_SCALE).any():
         return None
-    count = len(stairs.least)
-    found = FineRounding(*np.zeros((3, count), np.float32))
-    blocks = (np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK))
+    found = FineRounding(scale, *np.zeros((2, len(scale)), np.float32))
+    blocks = (places[start : start + BLOCK] for start in range(0, len(places), BLOCK))
     return found if all(_is_found(stairs.part(places), places, found) for places in blocks) else None
 
 
@@ -100,9 +103,10 @@ def _choices(
     lowest, highest = (np.stack(ends) for ends in zip(*intervals, strict=True))
     widest = np.argsort(lowest - highest, axis=0, kind="stable")[:count]
     channels = np.arange(len(exact))
-    for best in widest:
-        middle = np.clip((lowest + highest)[best, channels] / 2, 0, 1)
-        offset = np.where(middle < MIN_SCALE, 0, middle).astype(np.float32)
+    for best, share in itertools.product(widest, SHARES):
+        low, high = lowest[best, channels], highest[best, channels]
+        place = np.clip(low + (high - low) * share, 0, 1)
+        offset = np.where(place < MIN_SCALE, 0, place).astype(np.float32)
         yield *split_scale(exact * (1 + steps[best])), offset
 
 

@@ -99,14 +99,15 @@ class _Points:
 
 def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     """Scales and offsets that give the same staircases, or None where they were not found for every channel."""
-    if not stairs.is_simple or stairs.low == stairs.high:
+    is_flat, scale = stairs.flat()
+    places = np.flatnonzero(~is_flat)
+    if not stairs.part(places).is_simple or stairs.low == stairs.high:
         return None
-    count = len(stairs.least)
-    scale, offset, another = np.zeros((3, count), np.float32)
-    found = FusedRounding(scale, offset, np.full(count, -1, np.int32), another)
+    offset, another = np.zeros((2, len(scale)), np.float32)
+    found = FusedRounding(scale, offset, np.full(len(scale), -1, np.int32), another)
     # The smaller a scale, the nearer to thresholds are the sums next to them: a channel without any is found early.
-    order = stairs.scale.argsort()
-    blocks = (order[start : start + BLOCK] for start in range(0, count, BLOCK))
+    order = places[stairs.scale[places].argsort()]
+    blocks = (order[start : start + BLOCK] for start in range(0, len(order), BLOCK))
     return found if all(_is_found(_points(stairs.part(places)), places, found) for places in blocks) else None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.schedules.operands import FUSED_SCALE_LIMIT
+from int8tune.schedules.operands import FUSED_SCALE_LIMIT, MIN_SCALE, FloatArray
 from int8tune.schedules.oracle.reference import scale_fixed_point
 
 BoolArray = npt.NDArray[np.bool_]
@@ -23,6 +23,8 @@ INT32 = np.iinfo(np.int32)
 
 # With larger shifts a threshold times 2^31 does not fit 63 bits; both kinds keep to that.
 MOST_SHIFT = 22
+# What is no farther from an integer rounds to that, whatever binary32 makes of it.
+NEAR = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +61,20 @@ class Staircase(ABC):
         no_sum_wraps = (self.least > INT32.min) & (self.most <= INT32.max)
         in_range = (self.scale < FUSED_SCALE_LIMIT) & (self.scale >= 2.0 ** -(MOST_SHIFT + 1))
         return bool((no_sum_wraps & in_range).all())
+
+    def flat(self) -> tuple[BoolArray, FloatArray]:
+        """The channels of one output, and scales [P] that give it without any offset.
+
+        Networks have channels that training made nothing of: weights of 0, and a bias and a scale that are anything.
+        """
+        ends = np.stack([self.least, self.most], axis=1)
+        wanted = self.outputs(ends)[:, 0]
+        middle = ends.mean(axis=1)
+        exact = np.divide(wanted, middle, out=np.zeros(len(wanted)), where=middle != 0)
+        scale = np.clip(exact, MIN_SCALE, FUSED_SCALE_LIMIT - 2.0**-24).astype(np.float32)
+        is_near = np.abs(ends * scale.astype(np.float64)[:, None] - wanted[:, None]) <= NEAR
+        is_one = (self.outputs(ends) == wanted[:, None]) & is_near & (ends > INT32.min) & (ends <= INT32.max)
+        return is_one.all(axis=1), scale
 
     def part(self, chosen: BoolArray | LongArray) -> Self:
         """Some of the channels, by their places or by a mask."""

@@ -131,7 +131,8 @@ def test_roundings_of_published_models_are_right(name: str, monkeypatch: pytest.
 
 def compare_some_sums(stairs: Staircase, found: FusedRounding | FineRounding, rng: np.random.Generator) -> None:
     least, most = stairs.least[:, None], stairs.most[:, None]
-    near = (stairs.thresholds[..., None] + np.arange(-3, 3)).reshape(len(least), -1)
+    with np.errstate(divide="ignore"):  # channels of one output may have a factor of 0
+        near = (stairs.thresholds[..., None] + np.arange(-3, 3)).reshape(len(least), -1)
     sums = np.clip(np.concatenate([near, rng.integers(least, most + 1, (len(least), 500))], axis=1), least, most)
     expected = stairs.outputs(sums)
     for channel, row in enumerate(sums):
@@ -191,7 +192,7 @@ def test_fine_roundings_are_found_where_sums_are_many() -> None:
 
 @pytest.mark.parametrize("scale", [2.0**-21, 1.5])
 def test_scales_without_a_fine_rounding(scale: float) -> None:
-    assert fine_rounding(exact_staircase([scale], -128, 127)) is None
+    assert fine_rounding(exact_staircase([scale], -128, 127, 1 << 24)) is None
 
 
 def test_outputs_that_are_all_the_same_have_no_fine_rounding() -> None:
@@ -248,7 +249,28 @@ def test_offsets_are_needed() -> None:
 
 @pytest.mark.parametrize("scale", [1.5, 2.0**-30])
 def test_scales_out_of_reach_are_left_alone(scale: float) -> None:
-    assert fused_rounding(staircase([0.01, scale], -128, 127)) is None
+    assert fused_rounding(staircase([0.01, scale], -128, 127, 1 << 30)) is None
+
+
+@pytest.mark.parametrize("find", SEARCHES)
+def test_channels_that_training_made_nothing_of_are_found_beside_others(find: Search) -> None:
+    """Each has one sum, or few: a bias of 2^30 and less, with a factor that is nearly 0, or is."""
+    ends = np.array([[-(1 << 17), 1 << 17], [1 << 30] * 2, [-(2**30)] * 2, [2**30] * 2, [0, 0], [-9, 7], [2**20] * 2]).T
+    multiplier = np.array([1374389535, *[1 << 30] * 2, 0, 1 << 30, 1 << 30, (1 << 30) + 5])
+    stairs = FixedStaircase(-100, 155, *ends, multiplier, np.array([-6, -24, -23, 0, -20, -20, -13]))
+    found = find(stairs)
+    assert found is not None
+    wanted = stairs.outputs(ends.T)
+    assert wanted[1:, 0].tolist() == [32, -64, 0, 0, 0, 64]
+    for channel, sums in enumerate(ends.T):
+        np.testing.assert_array_equal(np.clip(outputs(found, channel, sums), -100, 155), wanted[channel])
+
+
+@pytest.mark.parametrize("find", SEARCHES)
+def test_a_channel_of_more_than_one_output_that_is_out_of_reach_is_left_alone(find: Search) -> None:
+    stairs = staircase([0.01, 2.0**-30], -128, 127)
+    ends = np.array([[-(1 << 17), 1 << 17], [-(2**30), 2**30]]).T
+    assert find(replace(stairs, least=ends[0], most=ends[1])) is None
 
 
 def test_outputs_that_are_all_the_same_are_left_alone() -> None:
