@@ -30,6 +30,9 @@ MAX_COUNT = 1_000_000
 MAX_NAME = 200
 MODEL_SUFFIXES = (".tflite", ".onnx")
 
+_KEY_HEAD = re.compile("(conv2d|dwconv2d|dense)-")
+# What keys of workloads begin with, and no network's name.
+
 _NAME = matching(r"[A-Za-z0-9._-]{1,64}", "1 to 64 letters, digits, `.`, `_`, `-`")
 _SHAPE = matching(r"[1-9][0-9]{0,8}(?:x[1-9][0-9]{0,8}){0,7}", "a shape such as `1x224x224x3`")
 _GIVEN = Form("an object", lambda value: value is not None)
@@ -64,14 +67,14 @@ def network_names() -> tuple[str, ...]:
 
 
 def load_network(name_or_path: str, given: Given = NOTHING_GIVEN) -> Network:
-    """A network that comes with the package, by its name, or that of a layer table (`.json`) or a quantized model.
+    """A network that comes with the package, or that of a layer table (`.json`), of a quantized model, or of one layer.
 
     Args:
-        name_or_path: such as `resnet50` or `table.json`.
+        name_or_path: such as `resnet50`, `table.json`, or a workload's key.
         given: what the user says of a model's inputs.
 
     Raises:
-        UnknownNetworkError: no network has this name; the message has the nearest one.
+        UnknownNetworkError: no network has this name; the message has the nearest one, or why it is no layer's key.
         ModelError: the model can't be read, or has something that is not supported.
         LayerTableError: the file can't be read, or has faults; the message has a line for each.
     """
@@ -89,7 +92,17 @@ def load_network(name_or_path: str, given: Given = NOTHING_GIVEN) -> Network:
     if _exists(name_or_path):
         accepted = f"a layer table (.json), a model (.tflite or .onnx), or one of {', '.join(network_names())}"
         raise LayerTableError([printable(f"neither a layer table nor a model, give {accepted}: {path}")])
+    if _KEY_HEAD.match(name_or_path):
+        return _of_one_layer(name_or_path)
     raise UnknownNetworkError(_unknown_network(name_or_path))
+
+
+def _of_one_layer(key: str) -> Network:
+    try:
+        workload = parse_workload(key)
+    except WorkloadError as error:
+        raise UnknownNetworkError(printable(str(error))) from error
+    return Network(key, "a layer", None, (Layer((key,), 1, workload),))
 
 
 def read_table(data: bytes, source: str) -> Network:

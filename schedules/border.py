@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -9,8 +11,40 @@ import numpy.typing as npt
 
 from int8tune.schedules.workload import Window
 
-BorderClasses = tuple[tuple[int, ...], npt.NDArray[np.bool_]]
-"""For each output row or column its class, and for each class which taps are inside the image."""
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The class of each output row or column: they are runs of neighbours, however many outputs there are.
+
+    Attributes:
+        starts: the first output of each class, ascending from 0.
+        outputs: how many there are.
+    """
+
+    starts: tuple[int, ...]
+    outputs: int
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        """The outputs whose class is not that of the one before."""
+        return self.starts[1:]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many outputs each class has."""
+        return tuple(np.diff([*self.starts, self.outputs]).tolist())
+
+    def at(self, output: int) -> int:
+        """The class of one."""
+        return bisect_right(self.starts, output) - 1
+
+    def of(self, first: int, count: int) -> tuple[int, ...]:
+        """Those of so many neighbours."""
+        return tuple(self.at(output) for output in range(first, first + count))
+
+
+BorderClasses = tuple[Classes, npt.NDArray[np.bool_]]
+"""The classes of output rows or columns, and for each class which taps are inside the image."""
 
 
 @lru_cache(maxsize=1024)
@@ -21,17 +55,26 @@ def axis_classes(window: Window, axis: int, extent: int, outputs: int) -> Border
         extent: of the image, without its border.
         outputs: along this axis.
     """
-    first = np.arange(outputs) * window.stride[axis] - window.padding[axis]
-    taps = first[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
-    classes = classes_of((taps >= 0) & (taps < extent))
-    classes[1].flags.writeable = False
-    return classes
+    stride, before = window.stride[axis], window.padding[axis]
+    taps = np.arange(window.kernel[axis]) * window.dilation[axis] - before
+    # The first outputs whose tap is inside the image, and behind it.
+    firsts = np.concatenate([[0], -(taps // stride), -((taps - extent) // stride)])
+    starts = np.unique(firsts[(firsts >= 0) & (firsts < outputs)])
+    places = starts[:, None] * stride + taps
+    inside = (places >= 0) & (places < extent)
+    is_change = np.r_[True, (inside[1:] != inside[:-1]).any(axis=1)]
+    return _classes(tuple(starts[is_change].tolist()), outputs, inside[is_change])
 
 
-def classes_of(inside: npt.NDArray[np.bool_]) -> BorderClasses:
-    """Neighbours with the same taps inside share a class; inside: [outputs, taps]."""
-    changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
-    return tuple(np.cumsum(changes).tolist()), inside[np.r_[True, changes[1:]]]
+@lru_cache(maxsize=64)
+def one_class(taps: int, outputs: int) -> BorderClasses:
+    """All taps of all outputs are inside."""
+    return _classes((0,), outputs, np.ones((1, taps), np.bool_))
+
+
+def _classes(starts: tuple[int, ...], outputs: int, inside: npt.NDArray[np.bool_]) -> BorderClasses:
+    inside.flags.writeable = False
+    return Classes(starts, outputs), inside
 
 
 def taps_of_both(rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
+from int8tune.schedules.border import Classes
 
-def class_at(classes: tuple[int, ...], index: Any) -> Any:
+
+def class_at(classes: Classes, index: Any) -> Any:
     """The class of an output row or column: how many others begin before it."""
-    changes = [at for at in range(1, len(classes)) if classes[at] != classes[at - 1]]
-    return sum((T.cast(index >= at, "int32") for at in changes), T.int32(0))
+    return sum((T.cast(index >= at, "int32") for at in classes.changes), T.int32(0))

@@ -24,9 +24,10 @@ def row_class(form: BorderedForm, y: Any) -> Any:
     """The border class of output row `y`."""
     classes = form.row_classes[0]
     if isinstance(y, int):
-        return classes[y]
-    changes = [row for row in range(1, len(classes)) if classes[row] != classes[row - 1]]
-    return sum((T.cast(y >= row, "int32") for row in changes), T.int32(0)) if changes else 0
+        return classes.at(y)
+    if not classes.changes:
+        return 0
+    return sum((T.cast(y >= row, "int32") for row in classes.changes), T.int32(0))
 
 
 def kernel_rows(form: BorderedForm, image: ReadImage, y: Any) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.schedules.arguments import has_weight_zero_point
-from int8tune.schedules.border import BorderClasses, axis_classes, classes_of, taps_of_both
+from int8tune.schedules.border import BorderClasses, Classes, axis_classes, one_class, taps_of_both
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
 from int8tune.schedules.tiles import largest_share
@@ -275,7 +275,7 @@ def border_classes(image: Image, axis: int, skip: bool) -> BorderClasses:
     extent, outputs = (image.height, image.width)[axis], image.output[axis]
     if skip:
         return axis_classes(image.window, axis, extent, outputs)
-    return classes_of(np.ones((outputs, image.window.kernel[axis]), bool))
+    return one_class(image.window.kernel[axis], outputs)
 
 
 @lru_cache(maxsize=256)
@@ -292,10 +292,25 @@ def tiles_of_row(image: Image, columns: int, skip: bool, narrow: int) -> tuple[C
         before = columns * (whole - 1) if narrow else last
         narrower = (tiles(last, last, 1, (0,) * narrow),) if narrow else ()
         return (tiles(0, before, whole, (0,) * columns), *narrower)
-    starts = [min(tile * columns, last) for tile in range(whole + bool(narrow))]
-    grouped = itertools.groupby(starts, lambda start: classes[start : start + columns])
-    same = [(key, list(group)) for key, group in grouped]
-    return tuple(tiles(group[0], group[-1], len(group), key) for key, group in same)
+    count = whole + bool(narrow)
+
+    def first_of(tile: int) -> int:
+        return min(tile * columns, last)
+
+    def key_of(tile: int) -> tuple[int, ...]:
+        return classes.of(first_of(tile), min(columns, width - first_of(tile)))
+
+    firsts = [next(same) for _, same in itertools.groupby(_tiles_that_may_differ(classes, columns, count), key_of)]
+    return tuple(
+        tiles(first_of(tile), first_of(behind - 1), behind - tile, key_of(tile))
+        for tile, behind in zip(firsts, [*firsts[1:], count], strict=True)
+    )
+
+
+def _tiles_that_may_differ(classes: Classes, columns: int, count: int) -> list[int]:
+    """The tiles whose columns may be of other classes than those of the tile before: near changes, and at the end."""
+    near = {change // columns + step for change in classes.changes for step in (0, 1)}
+    return sorted(tile for tile in {0, count - 1, *near} if 0 <= tile < count)
 
 
 @lru_cache(maxsize=256)
@@ -304,7 +319,7 @@ def inside_share(image: Image, columns: int, skip: bool, narrow: int) -> float:
     rows, inside = border_classes(image, 0, skip)
     tiles = tiles_of_row(image, columns, skip, narrow)
     shares = np.average([np.mean(each.inside) for each in tiles], weights=[each.count * each.width for each in tiles])
-    return float(inside[list(rows)].mean()) * float(shares)
+    return float(np.average(inside.mean(axis=1), weights=rows.counts)) * float(shares)
 
 
 def largest_divisor(count: int, limit: int) -> int:

@@ -255,6 +255,29 @@ def test_an_unknown_network(name: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+def test_a_layer_is_a_network_by_its_key() -> None:
+    key = "dwconv2d-u8s8-1x28x28x120-k5x5x1-s1-p2-float.c-u8"
+    network = load_network(key)
+    (layer,) = network.layers
+    assert (network.name, layer.names, layer.count, layer.workload.key) == (key, (key,), 1, key)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            "dense-u8s8-1x56-o64",
+            "`dense-u8s8-1x56-o64` is not a dense key, which look like `dense-u8s8-1x1024-o",
+        ),
+        ("conv2d-u8s8-1x5x5x3-k9x9x3-s1-p0-float.c-u8", "the window spans 9 rows, the padded image has only 5"),
+    ],
+)
+def test_a_key_of_no_layer_says_why(key: str, message: str) -> None:
+    with pytest.raises(UnknownNetworkError) as error:
+        load_network(key)
+    assert message in str(error.value)
+
+
 def test_paths_that_are_no_layer_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder.json").mkdir()

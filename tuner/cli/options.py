@@ -135,7 +135,7 @@ NetworkArgument = Annotated[
     str,
     typer.Argument(
         metavar="NETWORK",
-        help="A network's name, a model (.tflite, .onnx), or a layer table (.json).",
+        help="A network's name, a model (.tflite, .onnx), a layer table (.json), or a layer's key.",
         autocompletion=completing.networks,
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from int8tune.schedules.arguments import PAD_VALUE, params_length, rescale_shape, rescale_type
+from int8tune.schedules.border import Classes
 from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
 from int8tune.schedules.generic.direct_compute import residual_type, with_arguments_of
 from int8tune.schedules.intrinsics import cuda
@@ -212,7 +213,6 @@ def _requantize_rows(form: MatrixForm) -> Any:
     return blocks
 
 
-def _class_at(classes: tuple[int, ...], index: Any) -> Any:
+def _class_at(classes: Classes, index: Any) -> Any:
     """The class of an output row or column, without comparisons: TVM's simplifier fails on vectors of those."""
-    changes = [at for at in range(1, len(classes)) if classes[at] != classes[at - 1]]
-    return sum((T.min(T.max(index - (at - 1), 0), 1) for at in changes), T.int32(0))
+    return sum((T.min(T.max(index - (at - 1), 0), 1) for at in classes.changes), T.int32(0))
