@@ -193,7 +193,12 @@ def scale_fine(total: LongArray, scale: FloatArray, rest: FloatArray, offset: Fl
 
     Each step is rounded to IEEE 754 binary32, and `round` takes halves to even; what is behind the point has all 24
     bits of a number, and not what the whole part leaves of them. A total of 0 has the sign plus.
+
+    Raises:
+        ArithmeticError: this process rounds otherwise.
     """
+    if not _rounds_to_nearest():
+        raise ArithmeticError("this process does not round to the nearest number, halves to even")
     number = total.astype(np.float32)
     whole = np.rint(number * scale)
     signed = np.copysign(offset, np.where(total < 0, np.float32(-1), np.float32(1)))

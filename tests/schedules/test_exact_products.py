@@ -105,6 +105,8 @@ def test_the_processors_binary32_rounds_as_integers_do(monkeypatch: pytest.Monke
     np.testing.assert_array_equal(oracle.scale_rounded(total, scale), expected)
     monkeypatch.setattr(oracle, "_rounds_to_nearest", lambda: False)
     np.testing.assert_array_equal(oracle.scale_rounded(total, scale), expected)
+    with pytest.raises(ArithmeticError, match="this process does not round to the nearest number"):
+        oracle.scale_fine(total, scale, 0 * scale, 0 * scale)
 
 
 def test_another_rounding_mode_is_noticed() -> None:
