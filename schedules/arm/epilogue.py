@@ -13,18 +13,13 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.arguments import (
-    EXCEPTION_OFFSET_ROW,
-    EXCEPTION_ROW,
     HIGHEST,
     LOWEST,
     MULTIPLIER,
-    OFFSET_ROW,
     OUTPUT_ZERO_POINT,
     OWN_RATIO,
     RESIDUAL_RATIO,
     RESIDUAL_ZERO_POINT,
-    REST_ROW,
-    SCALE_ROW,
     SHIFT,
     SUM_CONSTANT,
     SUM_HIGHEST,
@@ -32,11 +27,13 @@ from int8tune.schedules.arguments import (
     SUM_ZERO_POINT,
 )
 from int8tune.schedules.arm.pipeline import staggered
-from int8tune.schedules.epilogue import DTYPES, SIGN_BIT
+from int8tune.schedules.epilogue import DTYPES
 from int8tune.schedules.intrinsics import arm_vectors as arm
 from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.operands import ADDITION_SHIFT
+from int8tune.schedules.written.bound import bind_int32
 from int8tune.schedules.written.rows import pieces, store_vector
+from int8tune.schedules.written.scaling import scale_fine, scale_fused
 from int8tune.schedules.written.signature import Arguments
 
 # Registers of sums that become one of bytes; how many stages such groups are behind each other where
@@ -104,7 +101,7 @@ class Epilogue:
                 [stage(total, of) for total, of in zip(scaled, [*factors] * len(pixels), strict=True)]
             )
             yield
-        scaled = [arm.bind_int32(value) for value in scaled]
+        scaled = [bind_int32(value) for value in scaled]
         pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
         if self.numerics.residual is not None:
             words = [self._residual(at, valid, count) for at in places]
@@ -171,7 +168,7 @@ class Epilogue:
         rows = requantize.rows
         if not requantize.per_channel:
             return [[T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]] * count
-        bind = T.Bind if requantize.rule == "float" else arm.bind_int32
+        bind = T.Bind if requantize.rule == "float" else bind_int32
         return [
             [bind(self.arguments.load_rescale(row, channel + index * arm.LANES, arm.LANES)) for row in range(rows)]
             for index in range(count)
@@ -182,8 +179,9 @@ class Epilogue:
 
     def _scaling(self) -> list[Callable[[Any, Sequence[Any]], Any]]:
         """The stages from an int32x4 sum to the output without zero point and bounds."""
-        assert self.numerics.requantize is not None
-        match self.numerics.requantize.rule:
+        requantize = self.numerics.requantize
+        assert requantize is not None
+        match requantize.rule:
             case "float":
                 return [
                     lambda total, _: T.cast(total, "float32x4"),
@@ -193,18 +191,11 @@ class Epilogue:
             case "fixed":
                 return [lambda total, of: _fixed_point(total, of[0], of[1])]
             case "fused":
-                return [lambda total, of: self._fused(arm.bind_int32(total), of)]
+                return [
+                    lambda total, of: scale_fused(arm.FLOATS, total, of.__getitem__, exceptions=requantize.exceptions)
+                ]
             case "fine":
-                return [lambda total, of: _fine(arm.bind_int32(total), of)]
-
-    def _fused(self, total: Any, factors: Sequence[Any]) -> Any:
-        assert self.numerics.requantize is not None
-        offset = factors[OFFSET_ROW]
-        if self.numerics.requantize.exceptions:
-            magnitude = T.max(total, T.broadcast(T.int32(0), arm.LANES) - total)
-            offset = T.Select(magnitude == factors[EXCEPTION_ROW], factors[EXCEPTION_OFFSET_ROW], offset)
-        number, scale = T.cast(total, "float32x4"), _float(factors[SCALE_ROW])
-        return arm.nearest_int(arm.fused(number, scale, _signed(total, offset)))
+                return [lambda total, of: scale_fine(arm.FLOATS, total, of.__getitem__)]
 
     def _with_residual(self, scaled: Any, residual: Any) -> Any:
         """The int32x4 sum of own outputs and the residual's values; by the fixed rule without zero point."""
@@ -222,8 +213,8 @@ class Epilogue:
         return self._scaled_down(T.shift_left(steps, T.broadcast(T.int32(ADDITION_SHIFT), arm.LANES)), index)
 
     def _scaled_down(self, value: Any, index: int) -> Any:
-        high = arm.bind_int32(arm.doubled_high(value, self._int(MULTIPLIER + index)))
-        return arm.bind_int32(arm.shift_right_away(high, self._int(SHIFT + index)))
+        high = bind_int32(arm.doubled_high(value, self._int(MULTIPLIER + index)))
+        return bind_int32(arm.shift_right_away(high, self._int(SHIFT + index)))
 
     def _residual(self, at: Any, valid: int, registers: int) -> list[Any]:
         """The residual's values as int32x4."""
@@ -236,7 +227,7 @@ class Epilogue:
         parts.append(T.broadcast(T.cast(0, buffer.dtype), arm.LANES))
         order = [*range(valid), *[0] * (count - valid)]
         places = [order[first : first + arm.LANES] for first in range(0, count, arm.LANES)]
-        return [arm.bind_int32(T.cast(T.Shuffle(parts, place), "int32x4")) for place in places]
+        return [bind_int32(T.cast(T.Shuffle(parts, place), "int32x4")) for place in places]
 
     def _int(self, parameter: int) -> Any:
         return T.broadcast(self.arguments.params[parameter], arm.LANES)
@@ -245,26 +236,8 @@ class Epilogue:
         return T.broadcast(T.reinterpret(self.arguments.params[parameter], dtype="float32"), arm.LANES)
 
 
-def _float(bits: Any) -> Any:
-    return T.reinterpret(bits, dtype="float32x4")
-
-
-def _signed(total: Any, offset: Any) -> Any:
-    """The float32x4 with these bits and the signs of int32 values."""
-    return _float(T.bitwise_or(T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), arm.LANES)), offset))
-
-
-def _fine(total: Any, factors: Sequence[Any]) -> Any:
-    """`schedules.oracle.reference.scale_fine`."""
-    number, scale = T.Bind(T.cast(total, "float32x4")), _float(factors[SCALE_ROW])
-    whole = arm.bind_int32(arm.nearest_int(number * scale))
-    behind = arm.fused(number, scale, T.cast(whole, "float32x4") * T.broadcast(T.float32(-1), arm.LANES))
-    rest = arm.fused(number, _float(factors[REST_ROW]), _signed(total, factors[OFFSET_ROW]))
-    return whole + arm.nearest_int(behind + rest)
-
-
 def _fixed_point(total: Any, multiplier: Any, shift: Any) -> Any:
     """`total * multiplier * 2**(shift - 31)`, rounded twice as gemmlowp does."""
     zero = T.broadcast(T.int32(0), arm.LANES)
     high = arm.doubled_high(arm.shift_by(total, T.max(shift, zero)), multiplier)
-    return arm.shift_right_away(arm.bind_int32(high), arm.bind_int32(T.min(shift, zero)))
+    return arm.shift_right_away(bind_int32(high), bind_int32(T.min(shift, zero)))

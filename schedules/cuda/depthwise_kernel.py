@@ -10,13 +10,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
-from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
 from int8tune.schedules.cuda.depthwise_writer import DepthwiseWriter, as_words
 from int8tune.schedules.cuda.epilogue import Epilogue
 from int8tune.schedules.gpus import Gpu
 from int8tune.schedules.intrinsics.cuda import transposed
 from int8tune.schedules.workload import DepthwiseConv2d
+from int8tune.schedules.written.border import class_at
 
 
 def write_depthwise(workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> Any:

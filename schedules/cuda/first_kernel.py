@@ -10,7 +10,6 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, swizzled
 from int8tune.schedules.cuda.epilogue import Epilogue
 from int8tune.schedules.cuda.first_copies import Patch
@@ -26,6 +25,7 @@ from int8tune.schedules.cuda.loaded_factors import loaded_factors, with_loaded_p
 from int8tune.schedules.gpus import WARP, WORD_BYTES, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.workload import Conv2d
+from int8tune.schedules.written.border import class_at
 from int8tune.schedules.written.rows import divided
 from int8tune.schedules.written.signature import declare_arguments
 

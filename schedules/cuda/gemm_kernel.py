@@ -11,7 +11,6 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
-from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.copies import ImageCopies, WeightCopies
 from int8tune.schedules.cuda.epilogue import Epilogue
 from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, BARRIER_BYTES, GemmForm
@@ -21,6 +20,7 @@ from int8tune.schedules.cuda.products import products_of
 from int8tune.schedules.gpus import WORD_BYTES, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions
 from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.border import class_at
 from int8tune.schedules.written.rows import divided, store_vector
 from int8tune.schedules.written.signature import declare_arguments
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
+from int8tune.schedules.written.bound import bind_int32
+
 LANES = 4
 BYTES = 16
 
@@ -130,12 +132,6 @@ def add_saturated_16(left: Any, right: Any) -> Any:
     return neon("sqadd", "int16x8", left, right)
 
 
-def bind_int32(values: Any) -> Any:
-    """An int32x4 that is computed here, and once."""
-    # TVM analyses what is bound, and takes no vectors of int32 there; it does not look into a cast.
-    return T.reinterpret(T.Bind(T.reinterpret(values, dtype="uint32x4")), dtype="int32x4")
-
-
 def bind_int16(values: Any) -> Any:
     """An int16x8 that is computed here, and once."""
     return T.reinterpret(T.Bind(T.reinterpret(values, dtype="uint16x8")), dtype="int16x8")
@@ -154,3 +150,14 @@ def keep_order(value: Any) -> None:
     """Let LLVM move no instruction from before this place to behind it, or back. No instruction."""
     # A use of any value that is computed by then; LLVM's schedulers end a region there.
     T.evaluate(T.call_llvm_intrin("void", "llvm.fake.use", value))
+
+
+class _Floats:
+    """float32x4, as `schedules.written.scaling` has vectors."""
+
+    lanes = LANES
+    nearest_int = staticmethod(nearest_int)
+    fused = staticmethod(fused)
+
+
+FLOATS = _Floats()

@@ -177,12 +177,5 @@ def call(name: str, dtype: str, *arguments: Any) -> Any:
     return T.call_llvm_pure_intrin(T.llvm_lookup_intrinsic_id(name), *arguments, dtype=dtype)
 
 
-def bind_int32(values: Any) -> Any:
-    """A vector of int32 that is computed here, and once."""
-    # TVM analyses what is bound, and takes no vectors of int32 there; it does not look into a cast.
-    lanes = values.ty.dtype.lanes
-    return T.reinterpret(T.Bind(T.reinterpret(values, dtype=f"uint32x{lanes}")), dtype=f"int32x{lanes}")
-
-
 def _by_8(dtype: str) -> Any:
     return T.broadcast(T.uint16(8) if dtype == "uint16" else T.int16(8), 16)

@@ -8,6 +8,7 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.border import BorderClasses
 from int8tune.schedules.image import Image
+from int8tune.schedules.written.border import class_at
 from int8tune.schedules.written.image import ReadImage
 
 
@@ -25,9 +26,7 @@ def row_class(form: BorderedForm, y: Any) -> Any:
     classes = form.row_classes[0]
     if isinstance(y, int):
         return classes.at(y)
-    if not classes.changes:
-        return 0
-    return sum((T.cast(y >= row, "int32") for row in classes.changes), T.int32(0))
+    return class_at(classes, y) if classes.changes else 0
 
 
 def kernel_rows(form: BorderedForm, image: ReadImage, y: Any) -> tuple[Any, Any]:

@@ -17,19 +17,15 @@ from typing import Any, Protocol
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.arguments import (
-    EXCEPTION_OFFSET_ROW,
-    EXCEPTION_ROW,
     HIGHEST,
     LOWEST,
-    OFFSET_ROW,
     OUTPUT_ZERO_POINT,
-    REST_ROW,
-    SCALE_ROW,
 )
-from int8tune.schedules.epilogue import DTYPES, SIGN_BIT
-from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
+from int8tune.schedules.epilogue import DTYPES
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
 from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.written.rows import pieces, store_vector
+from int8tune.schedules.written.scaling import scale_fine, scale_fused
 from int8tune.schedules.written.signature import Arguments
 from int8tune.schedules.x86.channels import PACKED_REGISTERS, register_groups
 from int8tune.schedules.x86.fixed_point import fixed_point
@@ -146,37 +142,12 @@ class Epilogue:
             case "fixed":
                 return [fixed_point(value, factor(0, b), factor(1, b), lanes) for value, b in sums]
             case "fused":
-                return [self._fused(value, partial(factor, b=b)) for value, b in sums]
+                return [
+                    scale_fused(self.vectors, value, partial(factor, b=b), exceptions=requantize.exceptions)
+                    for value, b in sums
+                ]
             case "fine":
-                return [self._fine(value, partial(factor, b=b)) for value, b in sums]
-
-    def _fused(self, total: Any, factor: Callable[[int], Any]) -> Any:
-        """int32 by the fused rule, which nothing has to keep from overflowing: no such scale is that large."""
-        assert self.numerics.requantize is not None
-        lanes, total = self.vectors.lanes, bind_int32(total)
-        offset = factor(OFFSET_ROW)
-        if self.numerics.requantize.exceptions:
-            magnitude = T.max(total, T.broadcast(T.int32(0), lanes) - total)
-            offset = T.Select(magnitude == factor(EXCEPTION_ROW), factor(EXCEPTION_OFFSET_ROW), offset)
-        scale, signed = self._float(factor(SCALE_ROW)), self._signed(total, offset)
-        return self.vectors.nearest_int(self.vectors.fused(T.cast(total, f"float32x{lanes}"), scale, signed))
-
-    def _fine(self, total: Any, factor: Callable[[int], Any]) -> Any:
-        """int32 by the fine rule (`schedules.oracle.reference.scale_fine`), which no scale takes out of int32."""
-        vectors, kind, total = self.vectors, f"float32x{self.vectors.lanes}", bind_int32(total)
-        number, scale = T.Bind(T.cast(total, kind)), self._float(factor(SCALE_ROW))
-        whole = bind_int32(vectors.nearest_int(number * scale))
-        behind = vectors.fused(number, scale, T.cast(whole, kind) * T.broadcast(T.float32(-1), vectors.lanes))
-        rest = vectors.fused(number, self._float(factor(REST_ROW)), self._signed(total, factor(OFFSET_ROW)))
-        return whole + vectors.nearest_int(behind + rest)
-
-    def _float(self, bits: Any) -> Any:
-        return T.reinterpret(bits, dtype=f"float32x{self.vectors.lanes}")
-
-    def _signed(self, total: Any, offset: Any) -> Any:
-        """The float32 values with these bits and the signs of int32 values."""
-        sign = T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), self.vectors.lanes))
-        return self._float(T.bitwise_or(sign, offset))
+                return [scale_fine(self.vectors, value, partial(factor, b=b)) for value, b in sums]
 
     def _rounded(self, values: Any) -> Any:
         """int32 values, saturated later, when they are packed."""

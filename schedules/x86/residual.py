@@ -27,9 +27,10 @@ from int8tune.schedules.arguments import (
     SUM_ZERO_POINT,
 )
 from int8tune.schedules.epilogue import DTYPES, ROUNDER, ROUNDER_BITS
-from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
 from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.operands import ADDITION_SHIFT
+from int8tune.schedules.written.bound import bind_int32
 from int8tune.schedules.x86.fixed_point import doubled_high
 
 # What is left of the 31 bits of a doubled product's low half, when a factor was shifted left.
